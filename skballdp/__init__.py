@@ -1,0 +1,19 @@
+"""Release classifiers on embeddings without giving their training records away."""
+
+from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of_epsilon
+from skballdp.certificate import PrivacyCertificate
+from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.prototype import BallDPRidgePrototype
+from skballdp.radius import Radius
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "BallDPRidgePrototype",
+    "CertificationError",
+    "PrivacyCertificate",
+    "PrivacyWarning",
+    "Radius",
+    "epsilon_for_exact_id",
+    "exact_id_of_epsilon",
+]

@@ -1,0 +1,384 @@
+"""The one fit path of the heads: validate, calibrate, solve, perturb, certify.
+
+A head is a loss with its exact minimiser, a sensitivity, and a prediction rule: three methods
+of a subclass of `BallDPClassifier`. Everything that privacy depends on and that is not one of
+these three is here, once.
+
+The order of `fit` is part of the promise. Labels, shape and parameters are public under the
+adjacency (a neighbour has the same ones), so everything that can fail, and the noise scale, is
+decided from them first; only then are the rows read, and nothing read from them leaves this
+module without noise.
+"""
+
+import math
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_X_y
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from skballdp._validate import check_choice, check_delta, check_epsilon, check_real
+from skballdp.accounting.gaussian import mu_of
+from skballdp.certificate import PrivacyCertificate
+from skballdp.data import RowBlocks, longest_sum
+from skballdp.erm.sensitivity import clipped_domain
+from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.noise import make_rng, perturb
+from skballdp.radius import Radius, resolve_radius
+
+__all__ = ["BallDPClassifier", "Problem", "Sensitivity"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is public about one training problem: a function of labels, shape and parameters."""
+
+    n_samples: int
+    n_features: int
+    classes: np.ndarray
+    class_counts: np.ndarray
+    epsilon: float
+    delta: float
+    alpha: float
+    norm_bound: float | None
+    out_of_bound: str
+    radius: Radius
+
+    @property
+    def n_terms(self) -> int:
+        """Largest number of terms that a sum over the records adds one after the other."""
+        return longest_sum(self.n_samples, self.n_features)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the release has no noise."""
+        return self.epsilon == math.inf or self.radius.value == 0
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Sensitivity of a head, before calibration.
+
+    Attributes
+    ----------
+    exact : ndarray of shape (n_blocks,)
+        Sensitivity of the exact optimum, one value per row of the parameter matrix or a single
+        one for all of it.
+    rule : str
+        Which bound it is.
+    solver_tolerance, rounding_error : float
+        Promised distances of the computed to the exact optimum.
+    """
+
+    exact: np.ndarray
+    rule: str
+    solver_tolerance: float
+    rounding_error: float
+
+    @property
+    def total(self) -> np.ndarray:
+        """What the noise is calibrated to; both neighbours are computed inexactly."""
+        allowance = 2 * (self.solver_tolerance + self.rounding_error)
+        return np.where(self.exact > 0, self.exact + allowance, 0.0)
+
+
+class BallDPClassifier(ClassifierMixin, BaseEstimator):
+    """Base class of the heads; see the module docstring."""
+
+    _head: str
+
+    @abstractmethod
+    def _check_head(self, problem: Problem) -> None:
+        """Validate the parameters that only this head has."""
+
+    @abstractmethod
+    def _sensitivity_of(self, problem: Problem) -> Sensitivity:
+        """Sensitivity at the problem's radius, from public numbers."""
+
+    @abstractmethod
+    def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:
+        """Exact parameters, of shape (n_blocks, block size); a function of its arguments."""
+
+    @abstractmethod
+    def _set_released(self, released: np.ndarray, problem: Problem) -> None:
+        """Store the noisy parameters and what prediction needs."""
+
+    def fit(self, X: Any, y: Any) -> "BallDPClassifier":
+        """Fit the head, add the noise and write the certificate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training records, one per row; finite. Rows longer than `norm_bound` are projected on
+            the ball, silently, since their number is private.
+        y : array-like of shape (n_samples,)
+            Labels of any type. They are public under this adjacency.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. It holds noisy parameters and public numbers only.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For parameters or data out of their domain.
+        CertificationError
+            If float64 cannot certify the promise; decided before the rows are read.
+
+        Warns
+        -----
+        PrivacyWarning
+            If something voids or weakens the promise.
+        """
+        X, y = validate_data(self, X, y, **_ACCEPTED)
+        problem, codes = self._problem(X, y)
+        rng = make_rng(self.random_state)
+        sensitivity = self._certifiable_sensitivity(problem)
+        mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
+        scale = _noise_scale(sensitivity.total, mu)
+        voided_by, notes = self._weaknesses(problem)
+        for sentence in (*voided_by, *notes):
+            warnings.warn(f"{type(self).__name__}: {sentence}", PrivacyWarning, stacklevel=2)
+
+        exact = self._optimum(self._rows(X, problem), codes, problem)
+        released, noise = perturb(exact, scale[:, None], rng=rng)
+        del exact
+
+        self.classes_ = problem.classes
+        self.radius_ = problem.radius.value
+        self.sensitivity_ = _scalar_if_equal(sensitivity.total)
+        self.noise_scale_ = _scalar_if_equal(scale)
+        self._set_released(released, problem)
+        caveats = (() if problem.silent else noise.caveats) + notes + self._assumptions(problem)
+        self.certificate_ = PrivacyCertificate(
+            estimator=type(self).__name__,
+            head=self._head,
+            epsilon=problem.epsilon,
+            delta=problem.delta,
+            radius=problem.radius.value,
+            radius_source=problem.radius.source,
+            radius_epsilon=problem.radius.epsilon,
+            mu=mu,
+            sensitivity=tuple(sensitivity.total.tolist()),
+            sensitivity_rule=sensitivity.rule,
+            noise_scale=tuple(scale.tolist()),
+            solver_tolerance=sensitivity.solver_tolerance,
+            rounding_error=sensitivity.rounding_error,
+            n_samples=problem.n_samples,
+            n_features=problem.n_features,
+            classes=tuple(_json_value(label) for label in problem.classes.tolist()),
+            class_counts=tuple(problem.class_counts.tolist()),
+            alpha=problem.alpha,
+            norm_bound=problem.norm_bound,
+            out_of_bound=problem.out_of_bound,
+            noise="none" if problem.silent else noise.kind,
+            voided_by=voided_by,
+            caveats=caveats,
+        )
+        return self
+
+    def exact_optimum(self, X: Any, y: Any) -> np.ndarray:
+        """Noiseless parameters for the given data: **private**, for audits only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            In the order of `released_parameters_`. Nothing is stored.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `fit`.
+        """
+        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        problem, codes = self._problem(X, y)
+        self._certifiable_sensitivity(problem)
+        return self._optimum(self._rows(X, problem), codes, problem).ravel()
+
+    def noise_scale_for(self, X: Any, y: Any) -> float | np.ndarray:
+        """Noise scale that a fit on the given data would use.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Records; only their shape matters.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        float or ndarray of shape (n_parameters,)
+            Standard deviation, in the order of `released_parameters_`. Nothing is stored.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `fit`.
+        """
+        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        problem, _ = self._problem(X, y)
+        sensitivity = self._certifiable_sensitivity(problem)
+        mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
+        scale = _scalar_if_equal(_noise_scale(sensitivity.total, mu))
+        return scale if isinstance(scale, float) else np.repeat(scale, problem.n_features)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _problem(self, X: Any, y: np.ndarray) -> tuple[Problem, np.ndarray]:
+        """Public facts and the class code of each record."""
+        epsilon = check_epsilon(self.epsilon)
+        delta = check_delta(self.delta, epsilon=epsilon)
+        alpha = check_real("alpha", self.alpha, low=0.0, low_open=True, high_open=True)
+        norm_bound = self.norm_bound
+        if norm_bound is not None:
+            norm_bound = check_real("norm_bound", norm_bound, low=1e-100, high=1e100)
+        check_choice("out_of_bound", self.out_of_bound, ("clip", "raise"))
+        radius = resolve_radius(self.radius, norm_bound=norm_bound)
+        check_classification_targets(y)
+        classes, codes = _encode(y, self.classes)
+        problem = Problem(
+            n_samples=X.shape[0],
+            n_features=X.shape[1],
+            classes=classes,
+            class_counts=np.bincount(codes, minlength=len(classes)),
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            norm_bound=norm_bound,
+            out_of_bound=self.out_of_bound,
+            radius=radius,
+        )
+        self._check_head(problem)
+        return problem, codes
+
+    def _rows(self, X: Any, problem: Problem) -> RowBlocks:
+        return RowBlocks(X, norm_bound=problem.norm_bound, out_of_bound=problem.out_of_bound)
+
+    def _certifiable_sensitivity(self, problem: Problem) -> Sensitivity:
+        """The head's sensitivity, if rounding is small against it: a public test."""
+        sensitivity = self._sensitivity_of(problem)
+        smallest = float(np.min(sensitivity.exact[sensitivity.exact > 0], initial=math.inf))
+        if not problem.silent and not 2 * sensitivity.rounding_error <= 1e-3 * smallest:
+            raise CertificationError(
+                f"radius={problem.radius.value!r} is too small for float64 to certify with "
+                f"n_samples={problem.n_samples}, n_features={problem.n_features}, "
+                f"norm_bound={problem.norm_bound!r} and alpha={problem.alpha!r}: rounding errors "
+                f"of up to {2 * sensitivity.rounding_error:.3g} would not be small against the "
+                f"sensitivity {smallest:.3g}. Use a larger radius."
+            )
+        return sensitivity
+
+    def _weaknesses(self, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sentences for what voids the promise and for what weakens it."""
+        voided_by = []
+        if self.random_state is not None:
+            voided_by.append(
+                "the noise was seeded (random_state was given): whoever knows the seed can "
+                "subtract the noise"
+            )
+        if problem.epsilon == math.inf:
+            voided_by.append("epsilon is infinite: no noise was added, this is not private")
+        if problem.radius.value == 0:
+            voided_by.append("the radius is 0: no noise was added and nothing is protected")
+        notes = []
+        if problem.epsilon < math.inf and problem.delta >= 1 / problem.n_samples:
+            notes.append(
+                f"delta={problem.delta!r} is at least 1 / n_samples = 1 / {problem.n_samples}: it "
+                "permits the full disclosure of some record"
+            )
+        return tuple(voided_by), tuple(notes)
+
+    def _assumptions(self, problem: Problem) -> tuple[str, ...]:
+        """Sentences for what the caller states by the choice of parameters."""
+        if problem.norm_bound is None:
+            return (
+                "no norm bound was given: rounding errors of the sums are not covered, and the "
+                "promise ends at the radius",
+            )
+        if problem.out_of_bound == "raise":
+            return (
+                "the caller states that every data set in question lies within the norm bound: "
+                "the promise is for those only",
+            )
+        return ()
+
+
+_ACCEPTED: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": "numeric",
+    "ensure_all_finite": False,  # checked in the pass over the norms, see skballdp.data
+    "ensure_min_samples": 2,
+}
+
+
+def domain(problem: Problem) -> tuple[float, float | None]:
+    """Radius and norm bound of a problem with the allowance for inexact clipping."""
+    return clipped_domain(
+        radius=problem.radius.value,
+        norm_bound=problem.norm_bound,
+        n_features=problem.n_features,
+    )
+
+
+def _noise_scale(sensitivity: np.ndarray, mu: float) -> np.ndarray:
+    """Noise scale per block, rounded up: sensitivity / scale <= mu in floats too."""
+    if mu == math.inf:
+        return np.zeros_like(sensitivity)
+    with np.errstate(over="ignore"):
+        scale = sensitivity / mu * (1 + 2.0**-51)
+    if not np.all(np.isfinite(scale)):
+        raise CertificationError(
+            f"the noise scale {np.max(sensitivity):.3g} / {mu:.3g} is beyond float64. Use a larger "
+            "delta or epsilon, or a smaller norm_bound."
+        )
+    return scale
+
+
+def _scalar_if_equal(values: np.ndarray) -> Any:
+    return float(values[0]) if np.all(values == values[0]) else values.copy()
+
+
+def _encode(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted classes and the position of each label among them."""
+    observed, codes = np.unique(y, return_inverse=True)
+    if classes is None:
+        if len(observed) < 2:
+            raise ValueError(
+                "the training labels hold 1 class; a classifier needs records of at least two. "
+                "Name further classes in the parameter classes only together with public "
+                "prototypes for them."
+            )
+        return observed, codes
+    if isinstance(classes, str) or np.ndim(classes) != 1 or len(classes) < 2:
+        raise ValueError(
+            "classes must be a one-dimensional list of at least two labels, or None for the labels "
+            "in y."
+        )
+    domain_of_labels = np.unique(np.asarray(classes))
+    if len(domain_of_labels) != len(classes):
+        raise ValueError("classes must not hold the same label twice; remove the duplicates.")
+    position = {label: code for code, label in enumerate(domain_of_labels.tolist())}
+    found = [position.get(label, -1) for label in observed.tolist()]
+    if -1 in found:
+        raise ValueError("y contains labels that are not in classes; add them or drop the records.")
+    return domain_of_labels, np.asarray(found)[codes]
+
+
+def _json_value(label: Any) -> Any:
+    return label if isinstance(label, str | int | float | bool) else str(label)

@@ -1,0 +1,81 @@
+"""Small validators: every message names the parameter, its value and the remedy.
+
+They return the value as a plain Python number. The values are parameters, which are public;
+nothing here ever sees a row of ``X``.
+"""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = ["check_choice", "check_delta", "check_epsilon", "check_integer", "check_real"]
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+    hint: str = "",
+) -> float:
+    """Return `value` as a float in the interval from `low` to `high`, or raise."""
+    left, right = "(" if low_open else "[", ")" if high_open else "]"
+    wanted = f"a number in {left}{low:g}, {high:g}{right}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(_message(name, value, wanted, hint))
+    number = float(value)
+    above = number > low if low_open else number >= low
+    below = number < high if high_open else number <= high
+    if not (above and below):  # a NaN fails both comparisons
+        raise ValueError(_message(name, value, wanted, hint))
+    return number
+
+
+def check_integer(name: str, value: Any, *, low: int, hint: str = "") -> int:
+    """Return `value` as an int of at least `low`, or raise."""
+    wanted = f"an integer >= {low}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(_message(name, value, wanted, hint))
+    if value < low:
+        raise ValueError(_message(name, value, wanted, hint))
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...], hint: str = "") -> str:
+    """Return `value` if it is one of the strings in `choices`, or raise."""
+    wanted = "one of " + ", ".join(repr(choice) for choice in choices)
+    if not isinstance(value, str):
+        raise TypeError(_message(name, value, wanted, hint))
+    if value not in choices:
+        raise ValueError(_message(name, value, wanted, hint))
+    return value
+
+
+def check_epsilon(value: Any, name: str = "epsilon") -> float:
+    """Return epsilon in [0, inf], or raise."""
+    return check_real(name, value, low=0.0, hint="Use np.inf for a release without noise.")
+
+
+def check_delta(value: Any, *, epsilon: float, name: str = "delta") -> float:
+    """Return delta in (0, 1); zero only when `epsilon` is infinite."""
+    if epsilon == math.inf:
+        return check_real(name, value, low=0.0, high=1.0, high_open=True)
+    return check_real(
+        name,
+        value,
+        low=0.0,
+        high=1.0,
+        low_open=True,
+        high_open=True,
+        hint="Gaussian noise needs delta > 0; 1e-6 is usual, well below 1 / n_samples.",
+    )
+
+
+def _message(name: str, value: Any, wanted: str, hint: str) -> str:
+    shown = repr(value)
+    if len(shown) > 60:  # arrays and the like: the type says enough
+        shown = f"an object of type {type(value).__name__}"
+    return f"{name} must be {wanted}, got {shown}." + (f" {hint}" if hint else "")

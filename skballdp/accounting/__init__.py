@@ -1,0 +1,1 @@
+"""Pure mathematics of the promise: no estimator, no data."""

@@ -1,0 +1,555 @@
+"""What a fitted model promises, as a frozen record that recomputes itself.
+
+A certificate holds public numbers only, and enough of them that anybody can check it: the
+sensitivity follows from shape, class counts, alpha, norm bound and radius; the signal-to-noise
+ratio mu from (epsilon, delta); the noise scale from both. See `PrivacyCertificate.check`.
+"""
+
+import dataclasses
+import html
+import json
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skballdp._validate import check_choice, check_delta, check_integer, check_real
+from skballdp.accounting import reconstruction
+from skballdp.accounting.gaussian import epsilon_of, mu_of
+from skballdp.erm.sensitivity import clipped_domain, ridge_sensitivity
+from skballdp.exceptions import CertificationError
+
+__all__ = ["PrivacyCertificate"]
+
+_VERSION = 1
+_WIDTH = 88
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyCertificate:
+    """The promise of one release, in numbers and in words.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of the estimator's class.
+    head : {"ridge_prototype"}
+        Which sensitivity formula applies.
+    epsilon, delta : float
+        The promise at distance `radius`.
+    radius : float
+        Largest distance, in the unit of the rows, between a record and its replacement.
+    radius_source : str
+        Where the radius came from.
+    radius_epsilon : float
+        Privacy loss spent on choosing the radius; every reading of the certificate adds it.
+    mu : float
+        Signal-to-noise ratio ``sensitivity / noise scale`` that (epsilon, delta) allow.
+    sensitivity : tuple of float
+        L2 sensitivity, one value per independently noised block, in the unit of the released
+        parameters; includes ``2 * (solver_tolerance + rounding_error)``.
+    sensitivity_rule : str
+        Which bound it is: ``"per_class"``, ``"min_count"`` or ``"global"``.
+    noise_scale : tuple of float
+        Standard deviation of the noise, per block.
+    solver_tolerance : float
+        Distance of the solver's result to the optimum, promised in advance (0: closed form).
+    rounding_error : float
+        Bound on the rounding errors of the sums over records, in the same unit.
+    n_samples, n_features : int
+        Shape of the training data.
+    classes : tuple
+        Class labels, as JSON values.
+    class_counts : tuple of int
+        Records per class.
+    alpha : float
+        Regularisation of mean loss + alpha/2 ||theta||^2.
+    norm_bound : float or None
+        Bound on the norm of every row; None when the caller gave none.
+    out_of_bound : {"clip", "raise"}
+        Whether longer rows were projected, or stated by the caller not to exist.
+    noise : str
+        Name of the sampler.
+    voided_by : tuple of str
+        One sentence per condition that voids the promise; empty when it holds.
+    caveats : tuple of str
+        What the promise takes for granted.
+    version : int
+        Version of this format.
+
+    See Also
+    --------
+    skballdp.BallDPRidgePrototype : Carries one as ``certificate_``.
+
+    Notes
+    -----
+    **Formal guarantees.** Two data sets are neighbours when they have the same length and differ
+    in one record, whose label is the same and whose features are at most `radius` apart. For all
+    neighbours D, D' and every set S of releases,
+    ``P[M(D) in S] <= e^epsilon P[M(D') in S] + delta``. Labels, class counts and the number of
+    records are the same on both sides and are not hidden.
+
+    References
+    ----------
+    J. Margaryan and N. Gupta, "Ball differential privacy: how to mitigate data reconstruction
+    with less noise", arXiv:2607.04209.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.preprocessing import normalize
+    >>> from skballdp import BallDPRidgePrototype, PrivacyCertificate
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = BallDPRidgePrototype(radius=0.5, epsilon=2.0).fit(normalize(X), y)
+    >>> certificate = clf.certificate_
+    >>> certificate.holds
+    True
+    >>> round(certificate.exact_id_bound(n_candidates=10), 3)
+    0.202
+    >>> PrivacyCertificate.from_json(certificate.to_json()) == certificate
+    True
+    """
+
+    estimator: str
+    head: str
+    epsilon: float
+    delta: float
+    radius: float
+    radius_source: str
+    radius_epsilon: float = 0.0
+    mu: float
+    sensitivity: tuple[float, ...]
+    sensitivity_rule: str
+    noise_scale: tuple[float, ...]
+    solver_tolerance: float
+    rounding_error: float
+    n_samples: int
+    n_features: int
+    classes: tuple[Any, ...]
+    class_counts: tuple[int, ...]
+    alpha: float
+    norm_bound: float | None
+    out_of_bound: str
+    noise: str
+    voided_by: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    version: int = _VERSION
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing voids the promise."""
+        return not self.voided_by
+
+    @property
+    def adjacency(self) -> str:
+        """The neighbouring relation, in words."""
+        return (
+            f"replacement of one record by another with the same label whose features are at "
+            f"most {self.radius:.6g} away (Euclidean distance)"
+        )
+
+    def mu_at(self, distance: float) -> float:
+        """Signal-to-noise ratio of the release for a replacement at another distance.
+
+        Parameters
+        ----------
+        distance : float
+            Distance between record and replacement, >= 0, in the unit of the rows. Beyond
+            ``2 * norm_bound`` it counts as that.
+
+        Returns
+        -------
+        float
+            In [0, inf], rounded up; 0 at distance 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the distance is not a number >= 0.
+
+        Notes
+        -----
+        ``mu(t) = max over blocks of (Delta(t) + 2 (solver tolerance + rounding error)) / sigma``
+        with the same tolerance, error and sigma as at the radius.
+        """
+        distance = check_real("distance", distance, low=0.0)
+        if distance == 0:
+            return 0.0
+        if self.norm_bound is not None:
+            distance = min(distance, 2 * self.norm_bound)
+        if distance == self.radius:
+            return self.mu
+        return self._ratio(self._sensitivity_at(distance))
+
+    def epsilon_at(self, distance: float, delta: float | None = None) -> float:
+        """Privacy loss for a replacement at another distance.
+
+        Parameters
+        ----------
+        distance : float
+            Distance between record and replacement, >= 0.
+        delta : float, optional
+            Another delta, in [0, 1); by default the certificate's.
+
+        Returns
+        -------
+        float
+            The smallest epsilon such that the release is (epsilon, delta)-private for pairs at
+            this distance; exact for the Gaussian release, rounded up. It is **not** proportional
+            to the distance.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not a number or out of range.
+        """
+        if delta is None:
+            delta = self.delta
+        mu = self.mu_at(distance)
+        epsilon = epsilon_of(mu, delta)
+        if mu <= self.mu and delta >= self.delta:
+            epsilon = min(epsilon, self.epsilon)
+        return epsilon + (self.radius_epsilon if mu > 0 else 0.0)
+
+    def rdp_at(self, order: float, distance: float | None = None) -> float:
+        """Renyi divergence between the releases of two data sets.
+
+        Parameters
+        ----------
+        order : float
+            Order of the divergence, > 1.
+        distance : float, optional
+            Distance between record and replacement; by default the radius.
+
+        Returns
+        -------
+        float
+            ``order * mu(distance)^2 / 2``, rounded up, plus the privacy loss of the radius.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not a number or out of range.
+        """
+        order = check_real("order", order, low=1.0, low_open=True, high_open=True)
+        mu = self.mu if distance is None else self.mu_at(distance)
+        spent = self.radius_epsilon if mu > 0 else 0.0
+        return order * mu**2 / 2 * (1 + 2.0**-50) + spent
+
+    def exact_id_bound(
+        self,
+        *,
+        n_candidates: int | None = None,
+        prior: Any = None,
+        method: str = "gaussian",
+    ) -> float:
+        """Bound on the success of naming the record among candidates.
+
+        Parameters
+        ----------
+        n_candidates : int, optional
+            Number of equally likely candidates, all with the same label and inside one ball of
+            the certificate's radius, chosen before the record was. Give this or `prior`.
+        prior : array-like of shape (m,), optional
+            Probability of each candidate.
+        method : {"gaussian", "rdp", "dp"}
+            The direct bound (the sharpest), the Renyi bound, or the one from (epsilon, delta).
+
+        Returns
+        -------
+        float
+            In [0, 1], rounded up.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument has the wrong type or is out of range, or not exactly one of
+            `n_candidates` and `prior` is given.
+
+        Notes
+        -----
+        If the radius cost epsilon_r, kappa is multiplied by ``e^epsilon_r``: given the radius the
+        bound is a concave increasing function of the blind success (Jensen), and the law of the
+        radius moves by at most that factor.
+        """
+        if (n_candidates is None) == (prior is None):
+            raise ValueError(
+                f"give exactly one of n_candidates and prior, got n_candidates={n_candidates!r} "
+                f"and prior {'given' if prior is not None else 'None'}."
+            )
+        check_choice("method", method, ("gaussian", "rdp", "dp"))
+        if prior is None:
+            kappa = 1.0 / check_integer("n_candidates", n_candidates, low=1)
+        else:
+            kappa = float(reconstruction.check_prior(prior).max())
+        if self.radius_epsilon > 0:
+            kappa = reconstruction.dp_bound(epsilon=self.radius_epsilon, delta=0.0, kappa=kappa)
+        if method == "dp":
+            return reconstruction.dp_bound(epsilon=self.epsilon, delta=self.delta, kappa=kappa)
+        return reconstruction.exact_id_bound(mu=self.mu, kappa=kappa, method=method)
+
+    def check(self) -> bool:
+        """Recompute the certificate from its own public numbers.
+
+        Returns
+        -------
+        bool
+            True if every number follows from the others (whether the promise `holds` is a
+            different question).
+
+        Raises
+        ------
+        CertificationError
+            If a number does not; the message names the field.
+        """
+        blocks = len(self.class_counts)
+        if sum(self.class_counts) != self.n_samples or len(self.classes) != blocks:
+            raise self._inconsistent("class_counts", "n_samples and classes")
+        try:
+            check_delta(self.delta, epsilon=self.epsilon)
+        except (TypeError, ValueError):
+            raise self._inconsistent("delta", "epsilon") from None
+        silent = self.epsilon == math.inf or self.radius == 0
+        if silent and self.holds:
+            raise self._inconsistent("voided_by", "epsilon and radius: there is no noise")
+        wanted = math.inf if silent else mu_of(self.epsilon, self.delta)
+        if not (self.mu == wanted or abs(self.mu / wanted - 1) < 1e-12):
+            raise self._inconsistent("mu", "epsilon and delta")
+        if not (self.solver_tolerance >= 0 and self.rounding_error >= 0):
+            raise self._inconsistent("rounding_error", "its meaning as a bound")
+        expected = self._sensitivity_at(self.radius)
+        stated = np.asarray(self.sensitivity)
+        if stated.shape != expected.shape or not np.allclose(stated, expected, rtol=1e-12, atol=0):
+            raise self._inconsistent("sensitivity", "shape, class counts, alpha and radius")
+        scale = np.asarray(self.noise_scale)
+        if scale.shape != stated.shape or not np.all(np.isfinite(scale) & (scale >= 0)):
+            raise self._inconsistent("noise_scale", "sensitivity")
+        if not silent and self._ratio(stated) > self.mu * (1 + 1e-15):
+            raise self._inconsistent("noise_scale", "sensitivity and mu: there is too little noise")
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
+        record = dataclasses.asdict(self)
+        for name in _FLOAT_FIELDS:
+            record[name] = _encode(record[name])
+        for name in _TUPLE_FIELDS:
+            record[name] = list(record[name])
+        return record
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return the certificate as standard JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            As in `json.dumps`.
+
+        Returns
+        -------
+        str
+            `from_json` restores an equal certificate from it, digit for digit.
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "PrivacyCertificate":
+        """Read a certificate written by `to_json`.
+
+        Parameters
+        ----------
+        text : str
+            JSON.
+
+        Returns
+        -------
+        PrivacyCertificate
+            Not checked: call `check`.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a certificate of a version that this release reads.
+        """
+        record = json.loads(text)
+        known = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(record, dict) or record.get("version") != _VERSION:
+            raise ValueError(f"text must be a certificate of version {_VERSION}.")
+        if set(record) != known:
+            fields = ", ".join(sorted(set(record) ^ known))
+            raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
+        for name in _FLOAT_FIELDS:
+            record[name] = _decode(name, record[name])
+        for name in _TUPLE_FIELDS:
+            if not isinstance(record[name], list):
+                raise ValueError(f"{name} must be a list.")
+            record[name] = tuple(record[name])
+        return cls(**record)
+
+    def __str__(self) -> str:
+        title = f"Privacy certificate of a {self.estimator}"
+        lines = [title, "=" * len(title), ""]
+        for heading, body in self._sections():
+            lines.append(heading)
+            for item in body:
+                lines += textwrap.wrap(
+                    item, _WIDTH, initial_indent="  ", subsequent_indent="    ", tabsize=4
+                )
+            lines.append("")
+        return "\n".join(lines).rstrip()
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h3>Privacy certificate of a {html.escape(self.estimator)}</h3>"]
+        for heading, body in self._sections():
+            items = "".join(f"<li>{html.escape(item)}</li>" for item in body)
+            parts.append(f"<h4>{html.escape(heading)}</h4><ul>{items}</ul>")
+        return f'<div class="skballdp-certificate">{"".join(parts)}</div>'
+
+    def _sections(self) -> list[tuple[str, list[str]]]:
+        """The certificate in words: headings and sentences, for text and HTML alike."""
+        sections = []
+        if self.holds:
+            sections.append(("The promise holds.", []))
+        else:
+            sections.append(("THE PROMISE IS VOID:", [f"- {reason}." for reason in self.voided_by]))
+        if self.mu < math.inf:
+            exact_id = self.exact_id_bound(n_candidates=10)
+            sections.append(("What is promised", self._promise(exact_id)))
+        sections.append(
+            (
+                "What is not hidden",
+                [
+                    "The labels, the number of records and the class counts; the parameters named "
+                    "below, which must come from public knowledge; anything learned from the data "
+                    "before this model was fitted (a scaler, a projection, a choice of "
+                    "parameters); and larger changes of a record than the radius, for which only "
+                    "the weaker promises below hold.",
+                ],
+            )
+        )
+        if 0 < self.mu < math.inf:
+            sections.append((f"At other distances (delta = {self.delta:g})", self._curve()))
+        sections.append(("Numbers", self._numbers()))
+        if self.caveats:
+            sections.append(("Caveats", [f"- {caveat}." for caveat in self.caveats]))
+        return sections
+
+    def _promise(self, exact_id: float) -> list[str]:
+        opening = "" if self.holds else "If it were not void: "
+        spent = (
+            f" Choosing the radius cost another epsilon = {self.radius_epsilon:.6g}, for any "
+            "replacement; where the chosen radius is smaller than the distance at hand, only the "
+            "promise at that distance applies."
+            if self.radius_epsilon > 0
+            else ""
+        )
+        return [
+            f"{opening}Whoever sees this model, and knows the training procedure and every "
+            "training record but one, can hardly tell that record from any other with the same "
+            f"label whose features are at most {self.radius:.6g} away: no outcome is more than "
+            f"e^epsilon times as likely with one as with the other, up to delta, with epsilon = "
+            f"{self.epsilon:.6g} and delta = {self.delta:g}.{spent}",
+            f"Picking the record out of 10 equally likely candidates in a ball of that radius "
+            f"succeeds with probability at most {exact_id:.4f} (0.1000 without the model).",
+        ]
+
+    def _curve(self) -> list[str]:
+        distances = [self.radius / 4, self.radius / 2, self.radius, 2 * self.radius]
+        if self.norm_bound is not None:
+            whole = 2 * self.norm_bound
+            distances = sorted({min(distance, whole) for distance in (*distances, whole)})
+        return [
+            f"distance {distance:.6g}: epsilon = {self.epsilon_at(distance):.4g}"
+            for distance in distances
+        ]
+
+    def _numbers(self) -> list[str]:
+        bound = "none given" if self.norm_bound is None else f"{self.norm_bound:.6g}"
+        longer = (
+            "longer rows were projected"
+            if self.out_of_bound == "clip"
+            else "the caller states that no row is longer"
+        )
+        return [
+            f"radius {self.radius:.6g} ({self.radius_source}); norm bound {bound}"
+            + (f" ({longer})" if self.norm_bound is not None else "")
+            + f"; alpha {self.alpha:.6g}",
+            f"{self.n_samples} records, {self.n_features} features, {len(self.classes)} classes "
+            f"with {min(self.class_counts)} to {max(self.class_counts)} records",
+            f"sensitivity {_span(self.sensitivity)} ({self.sensitivity_rule}); solver tolerance "
+            f"{self.solver_tolerance:.3g} and rounding error {self.rounding_error:.3g} included",
+            f"noise scale {_span(self.noise_scale)} ({self.noise}); signal-to-noise ratio mu "
+            f"{self.mu:.6g}",
+        ]
+
+    def _sensitivity_at(self, distance: float) -> np.ndarray:
+        """Sensitivity per block for pairs at `distance`, allowances included."""
+        radius, _ = clipped_domain(
+            radius=distance, norm_bound=self.norm_bound, n_features=self.n_features
+        )
+        exact = ridge_sensitivity(
+            radius=radius,
+            alpha=self.alpha,
+            class_counts=np.asarray(self.class_counts),
+            calibration=self.sensitivity_rule,
+        )
+        allowance = 2 * (self.solver_tolerance + self.rounding_error) if distance > 0 else 0.0
+        return np.where(exact > 0, exact + allowance, 0.0)
+
+    def _ratio(self, sensitivity: np.ndarray) -> float:
+        """Largest ratio of sensitivity to noise scale over the blocks that can change."""
+        moving = sensitivity > 0
+        scale = np.asarray(self.noise_scale)[moving]
+        if np.any(scale == 0):
+            return math.inf
+        return float(np.max(sensitivity[moving] / scale, initial=0.0)) * (1 + 2.0**-52)
+
+    def _inconsistent(self, field: str, others: str) -> CertificationError:
+        value = getattr(self, field)
+        shown = f"{len(value)} values" if isinstance(value, tuple) else repr(value)
+        return CertificationError(
+            f"the certificate contradicts itself: {field} ({shown}) does not follow from {others}."
+            " Do not rely on it; ask for the one written when the model was fitted."
+        )
+
+
+_FLOAT_FIELDS = (
+    "epsilon",
+    "delta",
+    "radius",
+    "radius_epsilon",
+    "mu",
+    "solver_tolerance",
+    "rounding_error",
+    "alpha",
+    "norm_bound",
+)
+_TUPLE_FIELDS = (
+    "sensitivity",
+    "noise_scale",
+    "classes",
+    "class_counts",
+    "voided_by",
+    "caveats",
+)
+
+
+def _encode(value: float | None) -> float | str | None:
+    return "inf" if value == math.inf else value
+
+
+def _decode(name: str, value: Any) -> float | None:
+    if value == "inf":
+        return math.inf
+    if value is None and name == "norm_bound":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} must be a number or 'inf', got {value!r}.")
+    return float(value)
+
+
+def _span(values: tuple[float, ...]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g} by class"

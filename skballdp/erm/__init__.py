@@ -1,0 +1,1 @@
+"""Pure mathematics of regularised empirical risk minimisation, on arrays."""
