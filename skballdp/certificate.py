@@ -409,7 +409,7 @@ class PrivacyCertificate:
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         """The certificate in words: headings and sentences, for text and HTML alike."""
-        sections = []
+        sections: list[tuple[str, list[str]]] = []
         if self.holds:
             sections.append(("The promise holds.", []))
         else:

@@ -271,9 +271,7 @@ class BallDPRidgePrototype(BallDPClassifier):
             )
         priors = priors.astype(np.float64)
         if not (np.all(priors >= 0) and abs(priors.sum() - 1) <= 1e-8):
-            raise ValueError(
-                "priors must be non-negative and sum to 1; divide them by their sum."
-            )
+            raise ValueError("priors must be non-negative and sum to 1; divide them by their sum.")
         return priors
 
     def _public(self, problem: Problem) -> np.ndarray | None:

@@ -130,7 +130,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     --------
     >>> from skballdp.accounting.gaussian import mu_of
     >>> round(mu_of(1.0, 1e-6), 6)
-    0.236678
+    0.236704
     """
     epsilon = check_epsilon(epsilon)
     delta = check_delta(delta, epsilon=epsilon)
@@ -204,9 +204,7 @@ def epsilon_of(mu: float, delta: float) -> float:
             high *= 2
         tolerance = 1e-14 * min(mu, high)
         epsilon = float(
-            brentq(
-                lambda e: _log_delta(e, mu) - log_delta, 0.0, high, xtol=tolerance, rtol=1e-14
-            )
+            brentq(lambda e: _log_delta(e, mu) - log_delta, 0.0, high, xtol=tolerance, rtol=1e-14)
         )
     step = 2.0**-42
     while _log_delta_above(epsilon, mu) > log_delta:
@@ -294,9 +292,7 @@ def classical_noise_multiplier(epsilon: float, delta: float) -> float:
     >>> round(classical_noise_multiplier(1.0, 1e-6), 3), round(1 / mu_of(1.0, 1e-6), 3)
     (5.299, 4.225)
     """
-    epsilon = check_real(
-        "epsilon", epsilon, low=0.0, high=math.inf, low_open=True, high_open=True
-    )
+    epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf, low_open=True, high_open=True)
     delta = check_delta(delta, epsilon=epsilon)
     if epsilon > 1:
         warnings.warn(

@@ -228,14 +228,16 @@ def support_bound(prior: Any, d: Any) -> float:
         log_pi = np.log(pi)
 
         def quantiles(log_c: float) -> np.ndarray:
-            return (log_pi - log_c - d**2 / 2) / d
+            with np.errstate(over="ignore"):  # a tiny d makes a step of the tail
+                return (log_pi - log_c - d**2 / 2) / d
 
         def excess(log_c: float) -> float:
             return float(ndtr(quantiles(log_c)).sum()) - 1.0
 
-        # At 40 noise scales a tail is 1 or 0 in floats: these ends bracket the root.
-        low = float(np.max(log_pi - d**2 / 2 - 40 * d))
-        high = float(np.max(log_pi - d**2 / 2 + 40 * d))
+        # At 40 noise scales a tail is 1 or 0 in floats: these ends bracket the root, and the 1
+        # keeps them apart for tiny d.
+        low = float(np.max(log_pi - d**2 / 2 - 40 * d)) - 1
+        high = float(np.max(log_pi - d**2 / 2 + 40 * d)) + 1
         log_c = brentq(excess, low, high, xtol=1e-13) if excess(low) > 0 else low
         if floor > 0:
             log_c = max(log_c, math.log(floor))

@@ -14,8 +14,6 @@ less noise", arXiv:2607.04209.
 N. J. Higham, "Accuracy and stability of numerical algorithms", 2nd ed., SIAM 2002, chapter 3.
 """
 
-import math
-
 import numpy as np
 
 __all__ = [

@@ -1,0 +1,7 @@
+"""``python -m skballdp``."""
+
+import sys
+
+from skballdp.cli import main
+
+sys.exit(main())

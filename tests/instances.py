@@ -1,0 +1,22 @@
+"""The one list of estimator instances that the common tests run over."""
+
+import inspect
+
+import skballdp
+from skballdp import BallDPRidgePrototype
+
+HEADS = [BallDPRidgePrototype()]
+ESTIMATORS = [*HEADS]
+
+
+def names(instances):
+    return [type(instance).__name__ for instance in instances]
+
+
+def public_estimators():
+    """Every estimator class that the package exports."""
+    return {
+        value
+        for value in vars(skballdp).values()
+        if inspect.isclass(value) and hasattr(value, "get_params")
+    }

@@ -1,0 +1,190 @@
+"""The certificate recomputes itself, travels as JSON, and notices tampering."""
+
+import dataclasses
+import json
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from skballdp import BallDPRidgePrototype, CertificationError, PrivacyCertificate
+from skballdp.accounting.gaussian import epsilon_of, mu_of
+from skballdp.accounting.reconstruction import exact_id_bound
+
+
+@pytest.fixture(params=["per_class", "min_count", "global"])
+def certificate(request, blobs):
+    X, y = blobs
+    clf = BallDPRidgePrototype(0.7, epsilon=2.0, calibration=request.param)
+    return clf.fit(X, y).certificate_
+
+
+def test_it_holds_and_checks(certificate):
+    assert certificate.holds
+    assert certificate.voided_by == ()
+    assert certificate.check() is True
+    assert any("idealised continuous noise" in caveat for caveat in certificate.caveats)
+
+
+def test_it_is_frozen_and_made_of_plain_numbers(certificate):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        certificate.epsilon = 5
+    for name, value in dataclasses.asdict(certificate).items():
+        for item in value if isinstance(value, tuple) else (value,):
+            assert type(item) in (str, int, float, bool, type(None)), name
+
+
+def test_json_round_trip_is_exact_and_standard(certificate):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not standard JSON")
+
+    text = certificate.to_json()
+    json.loads(text, parse_constant=refuse)
+    assert PrivacyCertificate.from_json(text) == certificate
+
+
+@pytest.mark.parametrize(
+    "labels", [["inf", "b"], [True, False], [2.0, 1.0], [3, 4], [("a", 1)[0], "ü"]], ids=str
+)
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_json_round_trip_of_labels_and_infinity(labels, epsilon):
+    X = np.eye(4)
+    y = np.array(labels * 2)
+    certificate = BallDPRidgePrototype(0.5, epsilon=epsilon, delta=1e-3).fit(X, y).certificate_
+    back = PrivacyCertificate.from_json(certificate.to_json())
+    assert back == certificate
+    assert [type(label) for label in back.classes] == [type(c) for c in certificate.classes]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"version": 2}', '{"version": 1, "epsilon": 1.0}'], ids=str
+)
+def test_other_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"version|fields"):
+        PrivacyCertificate.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "field, change",
+    [
+        ("mu", lambda value: value * 1.001),
+        ("epsilon", lambda value: value * 0.9),
+        ("delta", lambda value: value * 2),
+        ("radius", lambda value: value * 1.1),
+        ("alpha", lambda value: value * 2),
+        ("n_samples", lambda value: value + 1),
+        ("class_counts", lambda value: (*value[:-1], value[-1] - 1)),
+        ("sensitivity", lambda value: tuple(item * 0.99 for item in value)),
+        ("noise_scale", lambda value: (value[0] * 0.99, *value[1:])),
+        ("noise_scale", lambda value: value[1:]),
+        ("noise_scale", lambda value: (math.nan, *value[1:])),
+        ("rounding_error", lambda value: -1.0),
+    ],
+)
+def test_tampering_is_noticed(certificate, field, change):
+    forged = dataclasses.replace(certificate, **{field: change(getattr(certificate, field))})
+    with pytest.raises(CertificationError, match="contradicts itself"):
+        forged.check()
+
+
+def test_a_silent_release_cannot_pretend_to_hold(certificate):
+    forged = dataclasses.replace(certificate, epsilon=math.inf, mu=math.inf)
+    with pytest.raises(CertificationError, match="voided_by"):
+        forged.check()
+
+
+def test_the_curve_is_the_exact_one(certificate):
+    r, delta = certificate.radius, certificate.delta
+    assert certificate.epsilon_at(0) == 0
+    assert certificate.epsilon_at(r) <= certificate.epsilon
+    assert certificate.epsilon_at(r) == pytest.approx(2.0, rel=1e-9)
+    for factor in (0.1, 0.5, 1.5, 2.5):
+        expected = epsilon_of(factor * certificate.mu, delta)
+        assert certificate.epsilon_at(factor * r) == pytest.approx(expected, rel=1e-6)
+    # Nothing in the ball is farther apart than 2 B.
+    assert certificate.epsilon_at(50) == certificate.epsilon_at(2.0)
+    assert certificate.epsilon_at(2 * r) > 2 * certificate.epsilon
+    assert certificate.epsilon_at(r, delta=1e-9) == pytest.approx(
+        epsilon_of(certificate.mu, 1e-9), rel=1e-9
+    )
+    with pytest.raises(ValueError, match="distance"):
+        certificate.epsilon_at(-1)
+
+
+def test_mu_covers_the_worst_block(certificate):
+    ratio = np.array(certificate.sensitivity) / np.array(certificate.noise_scale)
+    assert ratio.max() <= certificate.mu == mu_of(certificate.epsilon, certificate.delta)
+    assert ratio.min() == pytest.approx(certificate.mu, rel=1e-12)
+
+
+def test_bounds(certificate):
+    mu = certificate.mu
+    assert certificate.rdp_at(3) == pytest.approx(1.5 * mu**2)
+    assert certificate.rdp_at(3, distance=0.35) == pytest.approx(1.5 * (mu / 2) ** 2, rel=1e-9)
+    direct = certificate.exact_id_bound(n_candidates=10)
+    with mp.workdps(40):
+        exact = mp.ncdf(mp.sqrt(2) * mp.erfinv(2 * mp.mpf("0.1") - 1) + mu)
+    assert exact <= direct == pytest.approx(float(exact), rel=1e-9)
+    renyi = certificate.exact_id_bound(n_candidates=10, method="rdp")
+    dp = certificate.exact_id_bound(n_candidates=10, method="dp")
+    assert 0.1 < direct < renyi < dp
+    assert certificate.exact_id_bound(prior=[0.1] * 10) == direct
+    assert certificate.exact_id_bound(prior=[0.5, 0.25, 0.25]) > 0.5
+    with pytest.raises(ValueError, match="exactly one"):
+        certificate.exact_id_bound()
+    with pytest.raises(ValueError, match="method"):
+        certificate.exact_id_bound(n_candidates=10, method="x")
+    with pytest.raises(ValueError, match="order"):
+        certificate.rdp_at(1)
+
+
+def test_a_radius_that_cost_something_is_charged(certificate):
+    paid = dataclasses.replace(certificate, radius_epsilon=0.5)
+    assert paid.check()
+    assert paid.epsilon_at(0.3) == pytest.approx(certificate.epsilon_at(0.3) + 0.5)
+    assert paid.epsilon_at(0) == 0
+    assert paid.exact_id_bound(n_candidates=10) == pytest.approx(
+        exact_id_bound(mu=certificate.mu, kappa=0.1 * math.exp(0.5))
+    )
+    assert paid.exact_id_bound(n_candidates=10) > certificate.exact_id_bound(n_candidates=10)
+    assert "0.5" in str(paid)
+
+
+def test_text_says_what_a_reader_needs(certificate):
+    text = str(certificate)
+    for part in (
+        "The promise holds",
+        "same label",
+        "at most 0.7 away",
+        "epsilon = 2",
+        "delta = 1e-06",
+        "not hidden",
+        "class counts",
+        certificate.sensitivity_rule,
+        "Caveats",
+    ):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 88
+    html = certificate._repr_html_()
+    assert "The promise holds" in html and "<ul>" in html
+
+
+def test_html_is_escaped(certificate):
+    forged = dataclasses.replace(certificate, radius_source="<script>")
+    assert "<script>" not in forged._repr_html_()
+
+
+def test_a_void_certificate_says_why(blobs):
+    X, y = blobs
+    for parameters, words in [
+        ({"random_state": 0}, "seed"),
+        ({"epsilon": math.inf}, "epsilon is infinite"),
+        ({"radius": 0}, "radius is 0"),
+    ]:
+        certificate = BallDPRidgePrototype(**parameters).fit(X, y).certificate_
+        assert not certificate.holds
+        assert any(words in sentence for sentence in certificate.voided_by)
+        assert "VOID" in str(certificate) and words in str(certificate)
+        assert certificate.check()
+    assert certificate.exact_id_bound(n_candidates=10) == 1

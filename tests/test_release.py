@@ -1,0 +1,190 @@
+"""What every head refuses, and that it tells nothing private when it does."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from skballdp import BallDPRidgePrototype, CertificationError, Radius
+from tests.instances import HEADS, names
+
+heads = pytest.mark.parametrize("head", HEADS, ids=names(HEADS))
+
+BAD_PARAMETERS = [
+    ("epsilon", -1.0, ValueError),
+    ("epsilon", math.nan, ValueError),
+    ("epsilon", "1", TypeError),
+    ("epsilon", None, TypeError),
+    ("epsilon", True, TypeError),
+    ("delta", 0.0, ValueError),
+    ("delta", 1.0, ValueError),
+    ("delta", -1e-6, ValueError),
+    ("delta", math.nan, ValueError),
+    ("delta", "small", TypeError),
+    ("radius", -0.1, ValueError),
+    ("radius", math.nan, ValueError),
+    ("radius", math.inf, ValueError),
+    ("radius", "huge", ValueError),
+    ("radius", None, TypeError),
+    ("radius", True, TypeError),
+    ("radius", [0.5], TypeError),
+    ("norm_bound", 0.0, ValueError),
+    ("norm_bound", -1.0, ValueError),
+    ("norm_bound", math.inf, ValueError),
+    ("norm_bound", math.nan, ValueError),
+    ("norm_bound", "1", TypeError),
+    ("out_of_bound", "ignore", ValueError),
+    ("out_of_bound", None, TypeError),
+    ("alpha", 0.0, ValueError),
+    ("alpha", -1.0, ValueError),
+    ("alpha", math.inf, ValueError),
+    ("alpha", "auto", TypeError),
+    ("classes", "ab", ValueError),
+    ("classes", [0], ValueError),
+    ("classes", [0, 0, 1, 2], ValueError),
+    ("classes", [[0, 1, 2]], ValueError),
+    ("classes", [0, 1], ValueError),
+    ("random_state", -1, ValueError),
+    ("random_state", "seed", TypeError),
+    ("random_state", 1.5, TypeError),
+]
+PROTOTYPE_PARAMETERS = [
+    ("calibration", "none", ValueError),
+    ("calibration", 1, TypeError),
+    ("priors", "flat", ValueError),
+    ("priors", [0.5, 0.5], ValueError),
+    ("priors", [0.5, 0.6, -0.1], ValueError),
+    ("priors", [0.5, 0.3, 0.1], ValueError),
+    ("priors", [0.5, 0.5, math.nan], ValueError),
+    ("prior_scale", 0.0, ValueError),
+    ("prior_scale", "wide", TypeError),
+    ("public_prototypes", np.zeros((2, 5)), ValueError),
+    ("public_prototypes", np.full((3, 5), math.nan), ValueError),
+    ("public_prototypes", "mean", ValueError),
+]
+
+
+@heads
+@pytest.mark.parametrize("name, value, error", BAD_PARAMETERS)
+def test_bad_parameters(head, blobs, name, value, error):
+    with pytest.raises(error, match=name) as caught:
+        clone(head).set_params(**{name: value}).fit(*blobs)
+    assert len(str(caught.value)) > len(name) + 20  # says what is wanted
+
+
+@pytest.mark.parametrize("name, value, error", PROTOTYPE_PARAMETERS)
+def test_bad_prototype_parameters(blobs, name, value, error):
+    with pytest.raises(error, match=name):
+        BallDPRidgePrototype(**{name: value}).fit(*blobs)
+
+
+def test_bad_combinations(blobs):
+    with pytest.raises(ValueError, match="norm_bound"):
+        BallDPRidgePrototype(norm_bound=None).fit(*blobs)
+    with pytest.raises(ValueError, match="prior_scale"):
+        BallDPRidgePrototype(0.5, norm_bound=None, priors="empirical").fit(*blobs)
+    with pytest.raises(ValueError, match="delta"):
+        BallDPRidgePrototype(epsilon=1.0, delta=0).fit(*blobs)
+    BallDPRidgePrototype(epsilon=math.inf, delta=0).fit(*blobs)
+
+
+@heads
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_non_finite_records(head, blobs, container, value):
+    X, y = blobs[0].copy(), blobs[1]
+    X[3, 2] = value
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        clone(head).fit(container(X), y)
+    clf = clone(head).fit(*blobs)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        clf.predict(container(X))
+
+
+@heads
+def test_bad_data(head, blobs):
+    X, y = blobs
+    head = clone(head)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        head.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="Complex data"):
+        head.fit(X + 1j, y)
+    with pytest.raises(ValueError, match="1 class"):
+        head.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="1 class"):
+        clone(head).set_params(classes=[0, 1]).fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="1 sample"):
+        head.fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="0 sample"):
+        head.fit(X[:0], y[:0])
+    with pytest.raises(ValueError, match="0 feature"):
+        head.fit(X[:, :0], y)
+    with pytest.raises(ValueError, match=r"1D array|dimension"):
+        head.fit(X[:, 0], y)
+    with pytest.raises(ValueError, match="label type"):
+        head.fit(X, np.linspace(0, 1, len(X)) + 0.123)
+    with pytest.raises(ValueError, match="features"):
+        head.fit(X, y).predict(X[:, :-1])
+
+
+@heads
+def test_unknown_labels_are_not_printed(head, blobs):
+    X, y = blobs
+    labels = np.array(["a", "b", "secret"])[y]
+    with pytest.raises(ValueError, match="not in classes") as caught:
+        clone(head).set_params(classes=["a", "b"]).fit(X, labels)
+    assert "secret" not in str(caught.value)
+
+
+@heads
+def test_what_float64_cannot_certify_is_refused_before_the_data_are_read(head, blobs):
+    X, y = blobs
+    poisoned = np.full_like(X, math.nan)
+    with pytest.raises(CertificationError, match="radius") as caught:
+        clone(head).set_params(radius=1e-15).fit(poisoned, y)
+    for name in ("n_samples", "n_features", "norm_bound", "alpha"):
+        assert name in str(caught.value)
+
+
+def test_noise_beyond_float64_is_refused(blobs):
+    clf = BallDPRidgePrototype(epsilon=0, delta=5e-324, norm_bound=1e100)
+    with pytest.raises(CertificationError, match="float64"):
+        clf.fit(*blobs)
+
+
+@heads
+def test_calibration_does_not_depend_on_the_rows(head, blobs):
+    X, y = blobs
+    rng = np.random.default_rng(0)
+    head = clone(head).set_params(radius=0.5)
+    first = clone(head).fit(X, y)
+    second = clone(head).fit(5 * rng.standard_normal(X.shape), y)
+    assert first.certificate_ == second.certificate_
+    np.testing.assert_array_equal(head.noise_scale_for(X, y), head.noise_scale_for(-X, y))
+
+
+@heads
+def test_the_protocol_stores_nothing(head, blobs):
+    X, y = blobs
+    head = clone(head)
+    before = dict(vars(head))
+    theta = head.exact_optimum(X, y)
+    scale = head.noise_scale_for(X, y)
+    assert vars(head) == before
+    fitted = clone(head).fit(X, y)
+    assert fitted.released_parameters_.shape == theta.shape
+    assert np.shape(scale) in ((), theta.shape)
+
+
+def test_radius_objects(blobs):
+    clf = BallDPRidgePrototype(Radius(0.4, source="policy 7", epsilon=0.25)).fit(*blobs)
+    assert clf.radius_ == 0.4
+    assert clf.certificate_.radius_source == "policy 7"
+    assert clf.certificate_.radius_epsilon == 0.25
+    for bad in ({"value": -1.0}, {"value": math.inf}, {"value": 1.0, "epsilon": -1.0}):
+        with pytest.raises(ValueError, match="must be a number"):
+            Radius(**bad)
+    with pytest.raises(TypeError, match="source"):
+        Radius(1.0, source=3)
