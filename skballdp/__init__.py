@@ -1,19 +1,25 @@
 """Release classifiers on embeddings without giving their training records away."""
 
 from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of_epsilon
+from skballdp.audit import AuditReport, MAPReconstructionAuditor
 from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.model_selection import strongest_within
 from skballdp.prototype import BallDPRidgePrototype
-from skballdp.radius import Radius
+from skballdp.radius import Radius, radius_quantiles
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AuditReport",
     "BallDPRidgePrototype",
     "CertificationError",
+    "MAPReconstructionAuditor",
     "PrivacyCertificate",
     "PrivacyWarning",
     "Radius",
     "epsilon_for_exact_id",
     "exact_id_of_epsilon",
+    "radius_quantiles",
+    "strongest_within",
 ]

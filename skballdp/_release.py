@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_X_y
+from sklearn.utils import check_array, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from skballdp._validate import check_choice, check_delta, check_epsilon, check_real
+from skballdp._validate import check_choice, check_delta, check_epsilon, check_integer, check_real
 from skballdp.accounting.gaussian import mu_of
 from skballdp.certificate import PrivacyCertificate
-from skballdp.data import RowBlocks, longest_sum
+from skballdp.data import RowBlocks, clipped_rows, longest_sum
 from skballdp.erm.sensitivity import clipped_domain
 from skballdp.exceptions import CertificationError, PrivacyWarning
 from skballdp.noise import make_rng, perturb
-from skballdp.radius import Radius, resolve_radius
+from skballdp.radius import READ_FROM_DATA, Radius, resolve_radius
 
 __all__ = ["BallDPClassifier", "Problem", "Sensitivity"]
 
@@ -103,6 +103,17 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
     @abstractmethod
     def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:
         """Exact parameters, of shape (n_blocks, block size); a function of its arguments."""
+
+    @abstractmethod
+    def _neighbour_optima(
+        self,
+        rows: RowBlocks,
+        codes: np.ndarray,
+        problem: Problem,
+        index: int,
+        candidates: np.ndarray,
+    ) -> np.ndarray:
+        """Exact parameters with record `index` replaced by each (clipped) candidate, flattened."""
 
     @abstractmethod
     def _set_released(self, released: np.ndarray, problem: Problem) -> None:
@@ -208,6 +219,43 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         self._certifiable_sensitivity(problem)
         return self._optimum(self._rows(X, problem), codes, problem).ravel()
 
+    def neighbour_optima(self, X: Any, y: Any, index: int, X_candidates: Any) -> np.ndarray:
+        """Noiseless parameters of data sets that differ in one record: **private**, for audits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Labels.
+        index : int
+            Which record to replace, in ``0 .. n_samples - 1``; its label stays.
+        X_candidates : array-like of shape (m, n_features)
+            What to replace it by; longer rows are projected as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_parameters)
+            In the order of `released_parameters_`. Nothing is stored.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `fit`, and if `index` or the candidates do not fit the data.
+        """
+        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        index = check_integer("index", index, low=0)
+        candidates = check_array(X_candidates, dtype=np.float64, input_name="X_candidates")
+        if index >= X.shape[0] or candidates.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"index={index!r} and X_candidates of shape {candidates.shape} do not fit X of "
+                f"shape {X.shape}."
+            )
+        problem, codes = self._problem(X, y)
+        self._certifiable_sensitivity(problem)
+        candidates = clipped_rows(candidates, slice(None), problem.norm_bound)
+        return self._neighbour_optima(self._rows(X, problem), codes, problem, index, candidates)
+
     def noise_scale_for(self, X: Any, y: Any) -> float | np.ndarray:
         """Noise scale that a fit on the given data would use.
 
@@ -249,8 +297,8 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         if norm_bound is not None:
             norm_bound = check_real("norm_bound", norm_bound, low=1e-100, high=1e100)
         check_choice("out_of_bound", self.out_of_bound, ("clip", "raise"))
-        radius = resolve_radius(self.radius, norm_bound=norm_bound)
         check_classification_targets(y)
+        radius = resolve_radius(self.radius, norm_bound=norm_bound, X=X, y=y)
         classes, codes = _encode(y, self.classes)
         problem = Problem(
             n_samples=X.shape[0],
@@ -296,6 +344,11 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
             voided_by.append("epsilon is infinite: no noise was added, this is not private")
         if problem.radius.value == 0:
             voided_by.append("the radius is 0: no noise was added and nothing is protected")
+        if problem.radius.source.endswith(READ_FROM_DATA):
+            voided_by.append(
+                f"the radius was read off the training data (radius={self.radius!r}): measure it "
+                "on public records with radius_quantiles, and pass the number"
+            )
         notes = []
         if problem.epsilon < math.inf and problem.delta >= 1 / problem.n_samples:
             notes.append(

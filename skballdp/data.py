@@ -12,16 +12,26 @@ clipped copy is made; the factor enters each sum as a weight.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Block", "RowBlocks", "block_rows", "longest_sum"]
+__all__ = [
+    "Block",
+    "RowBlocks",
+    "block_rows",
+    "clipped_rows",
+    "distance_tiles",
+    "longest_sum",
+    "row_distances",
+]
 
 # About 2 MB of float64 a block: it stays in the processor's cache between the norms and the sums.
 _BLOCK_ENTRIES = 2**18
+# A tile of pair distances: a few temporaries of this size take 8 MB.
+_TILE = 448
 
 
 def block_rows(n_features: int) -> int:
@@ -92,7 +102,7 @@ class RowBlocks:
                 values = buffer[: rows.stop - rows.start]
                 values[:] = self._X[rows]
             if first_pass:
-                weights[rows] = self._clipping_factors(values)
+                weights[rows] = self._factors(values)
             yield Block(rows, values, weights[rows])
         self._weights = weights
 
@@ -122,7 +132,12 @@ class RowBlocks:
             sums += product.toarray() if sp.issparse(product) else product
         return sums
 
-    def _clipping_factors(self, values: Any) -> np.ndarray:
+    def row(self, index: int) -> np.ndarray:
+        """One clipped row, dense."""
+        row = clipped_rows(self._X, np.array([index]), self.norm_bound)
+        return (row.toarray() if sp.issparse(row) else row)[0]
+
+    def _factors(self, values: Any) -> np.ndarray:
         norms = _row_norms(values)
         if self.norm_bound is None:
             return np.ones(len(norms))
@@ -136,7 +151,7 @@ class RowBlocks:
                     f"X has rows longer than norm_bound={self.norm_bound!r}. Scale X by a public "
                     'constant, raise norm_bound, or set out_of_bound="clip" to project them.'
                 )
-        return self.norm_bound / np.maximum(norms, self.norm_bound)
+        return _clipping_factors(norms, self.norm_bound)
 
 
 def _as_float64(values: Any) -> Any:
@@ -165,3 +180,90 @@ def _row_norms(values: Any) -> np.ndarray:
         )
         raise ValueError(f"Input X contains {kind}. Repair or leave out such records.")
     return np.sqrt(squared)
+
+
+def distance_tiles(
+    X: Any, groups: Iterable[np.ndarray], *, norm_bound: float | None = None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Distances of all pairs of rows within each group, a tile at a time.
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n_rows, n_features)
+        Numeric, two-dimensional, finite.
+    groups : iterable of ndarray of int
+        Positions of the rows of each group.
+    norm_bound : float, optional
+        Project longer rows on the ball first.
+
+    Yields
+    ------
+    group : int
+        Which group the tile belongs to.
+    distances : ndarray
+        One-dimensional; every pair of distinct rows of a group occurs in one tile.
+
+    Notes
+    -----
+    ``||a - b||^2 = ||a||^2 + ||b||^2 - 2 a.b`` by matrix products, on rows centred at the group's
+    first rows' mean. Where the difference cancels by more than 1e-6, as within tight clusters, the
+    pair is computed again from the difference of its rows, so every distance has 9 correct digits.
+    """
+    tile = max(16, min(_TILE, _BLOCK_ENTRIES // X.shape[1]))
+    for number, group in enumerate(groups):
+        sparse = sp.issparse(X)  # centring would fill it in
+        centre = None if sparse else clipped_rows(X, group[:tile], norm_bound).mean(axis=0)
+        for i in range(0, len(group), tile):
+            left, left_squared = _centred(X, group[i : i + tile], centre, norm_bound)
+            for j in range(i, len(group), tile):
+                right, right_squared = (
+                    (left, left_squared)
+                    if i == j
+                    else _centred(X, group[j : j + tile], centre, norm_bound)
+                )
+                product = left @ right.T
+                squared = product.toarray() if sp.issparse(product) else product
+                squared *= -2
+                squared += left_squared[:, None]
+                squared += right_squared
+                if i == j:
+                    squared[np.tril_indices_from(squared)] = np.inf  # each pair once
+                if squared.min() <= 1e-6 * (left_squared.max() + right_squared.max()):
+                    scale = left_squared[:, None] + right_squared
+                    doubtful = np.argwhere(squared <= 1e-6 * scale)
+                    for start in range(0, len(doubtful), tile):
+                        a, b = doubtful[start : start + tile].T
+                        pairs = row_distances(X, group[i + a], group[j + b], norm_bound)
+                        squared[a, b] = pairs**2
+                kept = squared[np.triu_indices_from(squared, 1)] if i == j else squared.ravel()
+                yield number, np.sqrt(kept, out=kept)
+
+
+def row_distances(X: Any, a: np.ndarray, b: np.ndarray, norm_bound: float | None) -> np.ndarray:
+    """Distances between rows `a` and rows `b`, pair by pair, after projection on the ball."""
+    return _row_norms(clipped_rows(X, a, norm_bound) - clipped_rows(X, b, norm_bound))
+
+
+def clipped_rows(X: Any, index: Any, norm_bound: float | None) -> Any:
+    """Some rows in float64, dense or CSR as they come, projected on the ball."""
+    values = _as_float64(X[index])
+    if norm_bound is None:
+        return values
+    factors = _clipping_factors(_row_norms(values), norm_bound)
+    if sp.issparse(values):
+        return sp.csr_array(sp.diags_array(factors) @ values)
+    return values * factors[:, None]
+
+
+def _centred(
+    X: Any, index: np.ndarray, centre: np.ndarray | None, norm_bound: float | None
+) -> tuple[Any, np.ndarray]:
+    """Clipped rows minus `centre`, and their squared norms."""
+    rows = clipped_rows(X, index, norm_bound)
+    if centre is not None:
+        rows = rows - centre
+    return rows, _row_norms(rows) ** 2
+
+
+def _clipping_factors(norms: np.ndarray, norm_bound: float) -> np.ndarray:
+    return norm_bound / np.maximum(norms, norm_bound)

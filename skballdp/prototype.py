@@ -23,10 +23,11 @@ class BallDPRidgePrototype(BallDPClassifier):
 
     Parameters
     ----------
-    radius : float, Radius or "standard", default="standard"
+    radius : float, Radius, "standard" or "q50"-style, default="standard"
         Largest distance between a record and a replacement that is to be hidden, in the unit of
-        the rows. ``"standard"`` is ``2 * norm_bound``, any replacement with the same label. It
-        must not be chosen by looking at the training data.
+        the rows. ``"standard"`` is ``2 * norm_bound``, any replacement with the same label.
+        ``"q50"`` reads the median same-label distance off the training data, which **voids the
+        certificate** and warns: measure it on public records with `radius_quantiles` instead.
     epsilon : float, default=1.0
         Privacy loss at that radius, in [0, inf]; ``np.inf`` adds no noise.
     delta : float, default=1e-6
@@ -314,6 +315,21 @@ class BallDPRidgePrototype(BallDPClassifier):
         if public is not None:
             sums += shrinkage * public
         return sums / (2 * problem.class_counts + shrinkage)[:, None]
+
+    def _neighbour_optima(
+        self,
+        rows: RowBlocks,
+        codes: np.ndarray,
+        problem: Problem,
+        index: int,
+        candidates: np.ndarray,
+    ) -> np.ndarray:
+        prototypes = self._optimum(rows, codes, problem)
+        c = codes[index]
+        denominator = 2 * problem.class_counts[c] + problem.alpha * problem.n_samples
+        optima = np.repeat(prototypes[np.newaxis], len(candidates), axis=0)
+        optima[:, c] += 2 * (candidates - rows.row(index)) / denominator
+        return optima.reshape(len(candidates), -1)
 
     def _set_released(self, released: np.ndarray, problem: Problem) -> None:
         self.prototypes_ = released

@@ -1,0 +1,6 @@
+"""Attacking one's own model: candidates, the exact MAP rule, and a report."""
+
+from skballdp.audit.auditor import MAPReconstructionAuditor
+from skballdp.audit.report import AuditReport, ImplementationReport, SupportReport
+
+__all__ = ["AuditReport", "ImplementationReport", "MAPReconstructionAuditor", "SupportReport"]
