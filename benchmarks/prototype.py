@@ -7,17 +7,11 @@ releases stands behind each number.
 import warnings
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from benchmarks.datasets import load
-from skballdp import BallDPRidgePrototype, PrivacyWarning
+from skballdp import BallDPRidgePrototype, PrivacyWarning, radius_quantiles
 
 RELEASES = 20
-
-
-def median_radius(X: np.ndarray, y: np.ndarray) -> float:
-    """Largest within-class median distance; read off the data, as the paper does."""
-    return max(float(np.median(pdist(X[y == label]))) for label in np.unique(y))
 
 
 def public_split(
@@ -38,7 +32,7 @@ def main(folder: str | None) -> None:
     warnings.simplefilter("ignore", PrivacyWarning)
     name, data = load(folder, "banking77_minilm")
     X, y = data.X_train.astype(np.float64), data.y_train
-    r50 = median_radius(X, y)
+    r50 = radius_quantiles(X, y, 0.5)
     print(f"{name}: {X.shape[0]} x {X.shape[1]}, {len(np.unique(y))} classes, r50 = {r50:.4f}")
     print("(r50 is read off the training data: for comparison, not a private choice)\n")
 

@@ -1,12 +1,14 @@
 """Speed of fits against scikit-learn and against one pass over the data, interleaved."""
 
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
+from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestCentroid
 
-from skballdp import BallDPRidgePrototype
+from skballdp import BallDPRidgePrototype, MAPReconstructionAuditor, radius_quantiles
 
 ROUNDS = 7
 
@@ -42,3 +44,54 @@ def main(folder: str | None) -> None:
         print(f"prototype head, 100,000 x 384 {np.dtype(dtype).name}, 77 classes")
         for name, seconds in times.items():
             print(f"  {name:26s} {seconds:8.4f} s   ours / this = {ours / seconds:6.2f}")
+    audit_speed()
+    radius_speed()
+
+
+def audit_speed() -> None:
+    """A whole audit against the budget of 5 fits and 4 times its normals."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10_000, 384))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.integers(0, 10, len(X))
+    head = BallDPRidgePrototype(1.0)
+
+    def normals() -> None:
+        for _ in range(36):
+            rng.standard_normal(1_000_000)
+
+    times = interleaved(
+        {
+            "audit": lambda: MAPReconstructionAuditor(head).fit(X, y),
+            "fit": lambda: head.fit(X, y),
+            "36 million normals": normals,
+        },
+        rounds=3,
+    )
+    budget = 5 * times["fit"] + 4 * times["36 million normals"]
+    print("audit, 10,000 x 384, 4 supports, 10 candidates, 100,000 releases a target")
+    for name, seconds in times.items():
+        print(f"  {name:26s} {seconds:8.4f} s")
+    print(f"  audit / (5 fits + 4 x 36 million normals) = {times['audit'] / budget:.2f}")
+
+
+def radius_speed() -> None:
+    """Exact quantiles of 12.5 million distances against scipy's pdist and numpy.quantile."""
+    X = np.random.default_rng(0).standard_normal((5000, 384))
+    y, levels = np.zeros(len(X)), (0.5, 0.8, 0.95)
+    jobs = {
+        "radius_quantiles": lambda: radius_quantiles(X, y, levels),
+        "pdist and quantile": lambda: np.quantile(pdist(X), levels),
+    }
+    times = interleaved(jobs, rounds=3)
+    print("within-class quantiles, one class, 5,000 x 384")
+    ours = times["radius_quantiles"]
+    for name, job in jobs.items():
+        tracemalloc.start()
+        job()
+        peak = tracemalloc.get_traced_memory()[1] / 1e6
+        tracemalloc.stop()
+        print(
+            f"  {name:26s} {times[name]:8.4f} s, {peak:6.1f} MB   "
+            f"this / ours = {times[name] / ours:.2f}"
+        )

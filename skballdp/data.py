@@ -221,9 +221,8 @@ def distance_tiles(
                     if i == j
                     else _centred(X, group[j : j + tile], centre, norm_bound)
                 )
-                product = left @ right.T
+                product = (-2 * left) @ right.T
                 squared = product.toarray() if sp.issparse(product) else product
-                squared *= -2
                 squared += left_squared[:, None]
                 squared += right_squared
                 if i == j:

@@ -3,10 +3,11 @@
 import inspect
 
 import skballdp
-from skballdp import BallDPRidgePrototype
+from skballdp import BallDPRidgePrototype, MAPReconstructionAuditor
 
 HEADS = [BallDPRidgePrototype()]
-ESTIMATORS = [*HEADS]
+AUDITORS = [MAPReconstructionAuditor(BallDPRidgePrototype(), n_releases=50, n_fits=2)]
+ESTIMATORS = [*HEADS, *AUDITORS]
 
 
 def names(instances):

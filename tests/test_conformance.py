@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.instances import ESTIMATORS, names, public_estimators
+from tests.instances import ESTIMATORS, HEADS, names, public_estimators
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -30,7 +30,7 @@ def test_signature(estimator):
     assert "random_state" in parameters and parameters["random_state"].default is None
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=names(ESTIMATORS))
+@pytest.mark.parametrize("estimator", HEADS, ids=names(HEADS))
 def test_unfitted(estimator):
     estimator = clone(estimator)
     with pytest.raises(NotFittedError):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import betaincinv, ndtr
 from scipy.stats import chi2, norm
 
@@ -117,25 +118,15 @@ def geometry(optima: np.ndarray, centre: np.ndarray, scale: Any, prior: np.ndarr
         )
     whitened = difference / sigma
     offset = whitened - prior @ whitened
-    if whitened.shape[1] > 0:
+    coordinates = np.zeros((len(optima), 1))
+    if np.any(offset):
         left, singular, _ = np.linalg.svd(offset, full_matrices=False)
-        keep = singular > 1e-12 * max(singular[0], 1e-300)
+        keep = singular > 1e-12 * singular[0]
         coordinates = left[:, keep] * singular[keep]
-    else:
-        coordinates = np.zeros((len(optima), 0))
-    group = np.full(len(optima), -1)
-    firsts: list[int] = []
-    for i, point in enumerate(coordinates):
-        near = [
-            g
-            for g, first in enumerate(firsts)
-            if np.linalg.norm(point - coordinates[first])
-            <= _TIED
-            * (max(1.0, float(np.abs(coordinates).max())) if not silent else np.abs(offset).max())
-        ]
-        if not near:
-            firsts.append(i)
-        group[i] = near[0] if near else len(firsts) - 1
+    spread = float(np.abs(coordinates).max(initial=0.0))
+    tolerance = _TIED * (spread if silent else max(1.0, spread))
+    close = cdist(coordinates, coordinates) <= tolerance
+    firsts, group = np.unique(np.argmax(close, axis=1), return_inverse=True)
     return Geometry(
         points=coordinates[firsts],
         group=group,
