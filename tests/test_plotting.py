@@ -18,7 +18,7 @@ def test_plot_policies():
     (errors,) = ax.containers
     np.testing.assert_allclose(accuracy.get_ydata(), [0.9, 0.8])
     np.testing.assert_allclose(certificate.get_ydata(), [0.2, 0.25])
-    np.testing.assert_allclose(errors.lines[0].get_ydata(), [0.15, 0.1])
+    np.testing.assert_allclose(errors.lines[0].get_ydata().astype(float), [0.15, 0.1])
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
     assert ax.get_xlabel() and ax.get_ylabel()
     _, other = plt.subplots()
