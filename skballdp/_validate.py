@@ -26,7 +26,10 @@ def check_real(
     wanted = f"a number in {left}{low:g}, {high:g}{right}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(_message(name, value, wanted, hint))
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     above = number > low if low_open else number >= low
     below = number < high if high_open else number <= high
     if not (above and below):  # a NaN fails both comparisons
