@@ -4,6 +4,7 @@ from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of
 from skballdp.audit import AuditReport, MAPReconstructionAuditor
 from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.model_selection import strongest_within
 from skballdp.prototype import BallDPRidgePrototype
 from skballdp.radius import Radius, radius_quantiles
@@ -12,7 +13,9 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AuditReport",
+    "BallDPLogisticRegression",
     "BallDPRidgePrototype",
+    "BallDPSquaredHingeSVC",
     "CertificationError",
     "MAPReconstructionAuditor",
     "PrivacyCertificate",

@@ -31,7 +31,7 @@ from skballdp.exceptions import CertificationError, PrivacyWarning
 from skballdp.noise import make_rng, perturb
 from skballdp.radius import READ_FROM_DATA, Radius, resolve_radius
 
-__all__ = ["BallDPClassifier", "Problem", "Sensitivity"]
+__all__ = ["BallDPClassifier", "Problem", "Sensitivity", "domain", "require_certifiable"]
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,16 @@ class Sensitivity:
 class BallDPClassifier(ClassifierMixin, BaseEstimator):
     """Base class of the heads; see the module docstring."""
 
-    _head: str
-
     @abstractmethod
     def _check_head(self, problem: Problem) -> None:
         """Validate the parameters that only this head has."""
 
     @abstractmethod
     def _sensitivity_of(self, problem: Problem) -> Sensitivity:
-        """Sensitivity at the problem's radius, from public numbers."""
+        """Sensitivity at the problem's radius, from public numbers.
+
+        Calls `require_certifiable`, unless the release is silent.
+        """
 
     @abstractmethod
     def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:
@@ -113,11 +114,22 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         index: int,
         candidates: np.ndarray,
     ) -> np.ndarray:
-        """Exact parameters with record `index` replaced by each (clipped) candidate, flattened."""
+        """Exact parameters with record `index` replaced by each of m (clipped) candidates.
+
+        Returns an array of shape (m, n_blocks, block size).
+        """
 
     @abstractmethod
     def _set_released(self, released: np.ndarray, problem: Problem) -> None:
         """Store the noisy parameters and what prediction needs."""
+
+    def _flatten(self, theta: np.ndarray) -> np.ndarray:
+        """One vector in the order of `released_parameters_`."""
+        return theta.ravel()
+
+    @abstractmethod
+    def _certified_parameters(self, problem: Problem) -> dict[str, Any]:
+        """Fields of the certificate that differ between heads, ``head`` among them."""
 
     def fit(self, X: Any, y: Any) -> "BallDPClassifier":
         """Fit the head, add the noise and write the certificate.
@@ -150,7 +162,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, **_ACCEPTED)
         problem, codes = self._problem(X, y)
         rng = make_rng(self.random_state)
-        sensitivity = self._certifiable_sensitivity(problem)
+        sensitivity = self._sensitivity_of(problem)
         mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
         scale = _noise_scale(sensitivity.total, mu)
         voided_by, notes = self._weaknesses(problem)
@@ -158,7 +170,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(f"{type(self).__name__}: {sentence}", PrivacyWarning, stacklevel=2)
 
         exact = self._optimum(self._rows(X, problem), codes, problem)
-        released, noise = perturb(exact, scale[:, None], rng=rng)
+        released, noise = perturb(exact, scale[:, np.newaxis], rng=rng)
         del exact
 
         self.classes_ = problem.classes
@@ -169,7 +181,6 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         caveats = (() if problem.silent else noise.caveats) + notes + self._assumptions(problem)
         self.certificate_ = PrivacyCertificate(
             estimator=type(self).__name__,
-            head=self._head,
             epsilon=problem.epsilon,
             delta=problem.delta,
             radius=problem.radius.value,
@@ -188,6 +199,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
             alpha=problem.alpha,
             norm_bound=problem.norm_bound,
             out_of_bound=problem.out_of_bound,
+            **self._certified_parameters(problem),
             noise="none" if problem.silent else noise.kind,
             voided_by=voided_by,
             caveats=caveats,
@@ -216,8 +228,8 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
         problem, codes = self._problem(X, y)
-        self._certifiable_sensitivity(problem)
-        return self._optimum(self._rows(X, problem), codes, problem).ravel()
+        self._sensitivity_of(problem)
+        return self._flatten(self._optimum(self._rows(X, problem), codes, problem))
 
     def neighbour_optima(self, X: Any, y: Any, index: int, X_candidates: Any) -> np.ndarray:
         """Noiseless parameters of data sets that differ in one record: **private**, for audits.
@@ -252,9 +264,10 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
                 f"shape {X.shape}."
             )
         problem, codes = self._problem(X, y)
-        self._certifiable_sensitivity(problem)
+        self._sensitivity_of(problem)
         candidates = clipped_rows(candidates, slice(None), problem.norm_bound)
-        return self._neighbour_optima(self._rows(X, problem), codes, problem, index, candidates)
+        optima = self._neighbour_optima(self._rows(X, problem), codes, problem, index, candidates)
+        return np.stack([self._flatten(theta) for theta in optima])
 
     def noise_scale_for(self, X: Any, y: Any) -> float | np.ndarray:
         """Noise scale that a fit on the given data would use.
@@ -278,7 +291,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
         problem, _ = self._problem(X, y)
-        sensitivity = self._certifiable_sensitivity(problem)
+        sensitivity = self._sensitivity_of(problem)
         mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
         scale = _scalar_if_equal(_noise_scale(sensitivity.total, mu))
         return scale if isinstance(scale, float) else np.repeat(scale, problem.n_features)
@@ -317,20 +330,6 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any, problem: Problem) -> RowBlocks:
         return RowBlocks(X, norm_bound=problem.norm_bound, out_of_bound=problem.out_of_bound)
-
-    def _certifiable_sensitivity(self, problem: Problem) -> Sensitivity:
-        """The head's sensitivity, if rounding is small against it: a public test."""
-        sensitivity = self._sensitivity_of(problem)
-        smallest = float(np.min(sensitivity.exact[sensitivity.exact > 0], initial=math.inf))
-        if not problem.silent and not 2 * sensitivity.rounding_error <= 1e-3 * smallest:
-            raise CertificationError(
-                f"radius={problem.radius.value!r} is too small for float64 to certify with "
-                f"n_samples={problem.n_samples}, n_features={problem.n_features}, "
-                f"norm_bound={problem.norm_bound!r} and alpha={problem.alpha!r}: rounding errors "
-                f"of up to {2 * sensitivity.rounding_error:.3g} would not be small against the "
-                f"sensitivity {smallest:.3g}. Use a larger radius."
-            )
-        return sensitivity
 
     def _weaknesses(self, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Sentences for what voids the promise and for what weakens it."""
@@ -387,6 +386,18 @@ def domain(problem: Problem) -> tuple[float, float | None]:
         norm_bound=problem.norm_bound,
         n_features=problem.n_features,
     )
+
+
+def require_certifiable(problem: Problem, *, error: float, allowed: float) -> None:
+    """Refuse, by public numbers, what rounding errors would spoil."""
+    if not error <= allowed:
+        raise CertificationError(
+            f"float64 cannot certify radius={problem.radius.value!r} with "
+            f"n_samples={problem.n_samples}, n_features={problem.n_features}, "
+            f"norm_bound={problem.norm_bound!r} and alpha={problem.alpha!r}: rounding errors may "
+            f"move the parameters by {error:.3g}, but only {allowed:.3g} is small against the "
+            "sensitivity. Use a larger radius, a larger alpha or fewer records."
+        )
 
 
 def _noise_scale(sensitivity: np.ndarray, mu: float) -> np.ndarray:

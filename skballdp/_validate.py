@@ -29,7 +29,7 @@ def check_real(
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
+        number = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     above = number > low if low_open else number >= low
     below = number < high if high_open else number <= high
     if not (above and below):  # a NaN fails both comparisons

@@ -18,7 +18,7 @@ import numpy as np
 from skballdp._validate import check_choice, check_delta, check_integer, check_real
 from skballdp.accounting import reconstruction
 from skballdp.accounting.gaussian import epsilon_of, mu_of
-from skballdp.erm.sensitivity import clipped_domain, ridge_sensitivity
+from skballdp.erm.sensitivity import clipped_domain, linear_sensitivity, ridge_sensitivity
 from skballdp.exceptions import CertificationError
 
 __all__ = ["PrivacyCertificate"]
@@ -35,7 +35,7 @@ class PrivacyCertificate:
     ----------
     estimator : str
         Name of the estimator's class.
-    head : {"ridge_prototype"}
+    head : {"ridge_prototype", "logistic", "softmax", "squared_hinge"}
         Which sensitivity formula applies.
     epsilon, delta : float
         The promise at distance `radius`.
@@ -51,7 +51,8 @@ class PrivacyCertificate:
         L2 sensitivity, one value per independently noised block, in the unit of the released
         parameters; includes ``2 * (solver_tolerance + rounding_error)``.
     sensitivity_rule : str
-        Which bound it is: ``"per_class"``, ``"min_count"`` or ``"global"``.
+        Which bound it is: ``"per_class"``, ``"min_count"`` or ``"global"`` for prototypes,
+        ``"tight"`` or ``"paper"`` for linear heads.
     noise_scale : tuple of float
         Standard deviation of the noise, per block.
     solver_tolerance : float
@@ -70,6 +71,12 @@ class PrivacyCertificate:
         Bound on the norm of every row; None when the caller gave none.
     out_of_bound : {"clip", "raise"}
         Whether longer rows were projected, or stated by the caller not to exist.
+    fit_intercept : bool or None
+        Whether a linear head has an (equally regularised and noised) intercept; None for prototypes.
+    weight_max : float
+        Largest class weight, weights having mean one over the records.
+    public_norm : float
+        Norm of the public model that a linear head is regularised towards.
     noise : str
         Name of the sampler.
     voided_by : tuple of str
@@ -132,6 +139,9 @@ class PrivacyCertificate:
     alpha: float
     norm_bound: float | None
     out_of_bound: str
+    fit_intercept: bool | None = None
+    weight_max: float = 1.0
+    public_norm: float = 0.0
     noise: str
     voided_by: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
@@ -486,15 +496,32 @@ class PrivacyCertificate:
 
     def _sensitivity_at(self, distance: float) -> np.ndarray:
         """Sensitivity per block for pairs at `distance`, allowances included."""
-        radius, _ = clipped_domain(
+        radius, norm_bound = clipped_domain(
             radius=distance, norm_bound=self.norm_bound, n_features=self.n_features
         )
-        exact = ridge_sensitivity(
-            radius=radius,
-            alpha=self.alpha,
-            class_counts=np.asarray(self.class_counts),
-            calibration=self.sensitivity_rule,
-        )
+        if self.head == "ridge_prototype":
+            exact = ridge_sensitivity(
+                radius=radius,
+                alpha=self.alpha,
+                class_counts=np.asarray(self.class_counts),
+                calibration=self.sensitivity_rule,
+            )
+        else:
+            if norm_bound is None:
+                raise self._inconsistent("norm_bound", f"the head {self.head!r}, which needs one")
+            linear = linear_sensitivity(
+                self.head,
+                radius=radius,
+                alpha=self.alpha,
+                norm_bound=norm_bound,
+                n_samples=self.n_samples,
+                n_classes=len(self.classes),
+                fit_intercept=bool(self.fit_intercept),
+                weight_max=self.weight_max,
+                public_norm=self.public_norm,
+                mode=self.sensitivity_rule,
+            )
+            exact = np.array([linear])
         allowance = 2 * (self.solver_tolerance + self.rounding_error) if distance > 0 else 0.0
         return np.where(exact > 0, exact + allowance, 0.0)
 
@@ -525,6 +552,8 @@ _FLOAT_FIELDS = (
     "rounding_error",
     "alpha",
     "norm_bound",
+    "weight_max",
+    "public_norm",
 )
 _TUPLE_FIELDS = (
     "sensitivity",

@@ -12,7 +12,7 @@ clipped copy is made; the factor enters each sum as a weight.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +132,88 @@ class RowBlocks:
             sums += product.toarray() if sp.issparse(product) else product
         return sums
 
+    def linear_sums(
+        self,
+        theta: np.ndarray,
+        pointwise: Callable[[slice, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over the rows of functions of their scores, and the gradients of these sums.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (c, n_features) or (c, n_features + 1)
+            Coefficients of c linear functions; a last column more is the constant feature 1,
+            which is appended to the clipped rows.
+        pointwise : callable
+            Given the slice of some rows and their scores of shape (b, c), the sum of their
+            values, and a new array of slopes, of shape (b, c): derivatives with respect to the
+            scores.
+
+        Returns
+        -------
+        values : ndarray
+            Sum of the values.
+        gradient : ndarray of shape of `theta`
+            Sum over rows of slope times (augmented, clipped) row.
+        """
+        d = self.n_features
+        values = np.zeros(())
+        gradient = np.zeros(theta.shape)
+        for block in self.blocks():
+            value, slopes = pointwise(block.rows, _scores(block, theta))
+            values = values + value
+            gradient[:, d:] += slopes.sum(axis=0)[:, None]
+            slopes *= block.weights[:, None]
+            gradient[:, :d] += slopes.T @ block.values
+        return values, gradient
+
+    def gram(
+        self, theta: np.ndarray, pointwise: Callable[[slice, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Weighted sum of the outer products of the rows with themselves.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (c, n_features) or (c, n_features + 1)
+            As in `linear_sums`.
+        pointwise : callable
+            Given the slice of some rows and their scores of shape (b, c), the weights >= 0 of
+            these rows, of shape (b,).
+
+        Returns
+        -------
+        ndarray of shape (theta.shape[1], theta.shape[1])
+        """
+        d = self.n_features
+        total = np.zeros((theta.shape[1], theta.shape[1]))
+        for block in self.blocks():
+            roots = np.sqrt(pointwise(block.rows, _scores(block, theta)))
+            scale = (block.weights * roots)[:, None]
+            if sp.issparse(block.values):
+                scaled = block.values.multiply(scale).tocsr()
+                total[:d, :d] += (scaled.T @ scaled).toarray()
+            else:
+                scaled = block.values * scale
+                total[:d, :d] += scaled.T @ scaled
+            total[:d, d:] += (scaled.T @ roots)[:, None]
+            total[d:, d:] += roots @ roots
+        total[d:, :d] = total[:d, d:].T
+        return total
+
+    def take(self, indices: np.ndarray) -> "RowBlocks":
+        """Some of the rows (copied in their own data type), clipped to the same ball."""
+        return RowBlocks(
+            self._X[indices], norm_bound=self.norm_bound, out_of_bound=self.out_of_bound
+        )
+
+    def clipped(self) -> np.ndarray:
+        """All rows, clipped, as one dense array: for a handful of rows only."""
+        dense = np.empty((self.n_rows, self.n_features))
+        for rows, values, weights in self.blocks():
+            dense[rows] = values.toarray() if sp.issparse(values) else values
+            dense[rows] *= weights[:, None]
+        return dense
+
     def row(self, index: int) -> np.ndarray:
         """One clipped row, dense."""
         row = clipped_rows(self._X, np.array([index]), self.norm_bound)
@@ -152,6 +234,20 @@ class RowBlocks:
                     'constant, raise norm_bound, or set out_of_bound="clip" to project them.'
                 )
         return _clipping_factors(norms, self.norm_bound)
+
+
+def _scores(block: Block, theta: np.ndarray) -> np.ndarray:
+    """Scores of the clipped and augmented rows of a block, of shape (b, c)."""
+    d = block.values.shape[1]
+    if sp.issparse(block.values):
+        scores = block.values @ theta[:, :d].T
+    else:
+        # Columns contiguous in memory: reductions over a few classes then run along the rows.
+        scores = (theta[:, :d] @ block.values.T).T
+    scores *= block.weights[:, None]
+    if theta.shape[1] > d:
+        scores += theta[:, d]
+    return scores
 
 
 def _as_float64(values: Any) -> Any:

@@ -7,7 +7,13 @@ from scipy.special import softmax
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skballdp._release import BallDPClassifier, Problem, Sensitivity, domain
+from skballdp._release import (
+    BallDPClassifier,
+    Problem,
+    Sensitivity,
+    domain,
+    require_certifiable,
+)
 from skballdp._validate import check_choice, check_real
 from skballdp.data import RowBlocks
 from skballdp.erm.sensitivity import class_sum_error, ridge_sensitivity
@@ -128,8 +134,6 @@ class BallDPRidgePrototype(BallDPClassifier):
     >>> clf.certificate_.holds
     True
     """
-
-    _head = "ridge_prototype"
 
     def __init__(
         self,
@@ -304,6 +308,9 @@ class BallDPRidgePrototype(BallDPClassifier):
             rounding = class_sum_error(
                 n_terms=problem.n_terms, norm_bound=norm_bound, public_norm=longest
             )
+        if not problem.silent:
+            smallest = float(exact[exact > 0].min())
+            require_certifiable(problem, error=2 * rounding, allowed=1e-3 * smallest)
         return Sensitivity(
             exact=exact, rule=self.calibration, solver_tolerance=0.0, rounding_error=rounding
         )
@@ -329,7 +336,10 @@ class BallDPRidgePrototype(BallDPClassifier):
         denominator = 2 * problem.class_counts[c] + problem.alpha * problem.n_samples
         optima = np.repeat(prototypes[np.newaxis], len(candidates), axis=0)
         optima[:, c] += 2 * (candidates - rows.row(index)) / denominator
-        return optima.reshape(len(candidates), -1)
+        return optima
+
+    def _certified_parameters(self, problem: Problem) -> dict[str, Any]:
+        return {"head": "ridge_prototype"}
 
     def _set_released(self, released: np.ndarray, problem: Problem) -> None:
         self.prototypes_ = released

@@ -3,9 +3,14 @@
 import inspect
 
 import skballdp
-from skballdp import BallDPRidgePrototype, MAPReconstructionAuditor
+from skballdp import (
+    BallDPLogisticRegression,
+    BallDPRidgePrototype,
+    BallDPSquaredHingeSVC,
+    MAPReconstructionAuditor,
+)
 
-HEADS = [BallDPRidgePrototype()]
+HEADS = [BallDPRidgePrototype(), BallDPLogisticRegression(), BallDPSquaredHingeSVC()]
 AUDITORS = [MAPReconstructionAuditor(BallDPRidgePrototype(), n_releases=50, n_fits=2)]
 ESTIMATORS = [*HEADS, *AUDITORS]
 
