@@ -1,7 +1,7 @@
 # `make check` is what CI runs. Every target uses the Python of the active environment.
 PYTHON ?= python
 
-.PHONY: check lint format types test conformance
+.PHONY: check lint format types test
 
 check: lint types test
 

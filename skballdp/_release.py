@@ -12,7 +12,7 @@ module without noise.
 
 import math
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,14 @@ from sklearn.utils import check_array, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from skballdp._validate import check_choice, check_delta, check_epsilon, check_integer, check_real
+from skballdp._validate import (
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_integer,
+    check_real,
+    without_data,
+)
 from skballdp.accounting.gaussian import mu_of
 from skballdp.certificate import PrivacyCertificate
 from skballdp.data import RowBlocks, clipped_rows, longest_sum
@@ -73,12 +80,15 @@ class Sensitivity:
         Which bound it is.
     solver_tolerance, rounding_error : float
         Promised distances of the computed to the exact optimum.
+    magnitude : float
+        Bound on the absolute value of a parameter.
     """
 
     exact: np.ndarray
     rule: str
     solver_tolerance: float
     rounding_error: float
+    magnitude: float
 
     @property
     def total(self) -> np.ndarray:
@@ -87,7 +97,7 @@ class Sensitivity:
         return np.where(self.exact > 0, self.exact + allowance, 0.0)
 
 
-class BallDPClassifier(ClassifierMixin, BaseEstimator):
+class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base class of the heads; see the module docstring."""
 
     @abstractmethod
@@ -159,12 +169,12 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         PrivacyWarning
             If something voids or weakens the promise.
         """
-        X, y = validate_data(self, X, y, **_ACCEPTED)
+        X, y = without_data(validate_data, self, X, y, **_ACCEPTED)
         problem, codes = self._problem(X, y)
         rng = make_rng(self.random_state)
         sensitivity = self._sensitivity_of(problem)
         mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
-        scale = _noise_scale(sensitivity.total, mu)
+        scale = _noise_scale(problem, sensitivity, mu)
         voided_by, notes = self._weaknesses(problem)
         for sentence in (*voided_by, *notes):
             warnings.warn(f"{type(self).__name__}: {sentence}", PrivacyWarning, stacklevel=2)
@@ -226,7 +236,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         TypeError, ValueError
             As in `fit`.
         """
-        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
         problem, codes = self._problem(X, y)
         self._sensitivity_of(problem)
         return self._flatten(self._optimum(self._rows(X, problem), codes, problem))
@@ -255,9 +265,11 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         TypeError, ValueError
             As in `fit`, and if `index` or the candidates do not fit the data.
         """
-        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
         index = check_integer("index", index, low=0)
-        candidates = check_array(X_candidates, dtype=np.float64, input_name="X_candidates")
+        candidates = without_data(
+            check_array, X_candidates, dtype=np.float64, input_name="X_candidates"
+        )
         if index >= X.shape[0] or candidates.shape[1] != X.shape[1]:
             raise ValueError(
                 f"index={index!r} and X_candidates of shape {candidates.shape} do not fit X of "
@@ -289,11 +301,11 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         TypeError, ValueError
             As in `fit`.
         """
-        X, y = check_X_y(X, y, estimator=self, **_ACCEPTED)
+        X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
         problem, _ = self._problem(X, y)
         sensitivity = self._sensitivity_of(problem)
         mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
-        scale = _scalar_if_equal(_noise_scale(sensitivity.total, mu))
+        scale = _scalar_if_equal(_noise_scale(problem, sensitivity, mu))
         return scale if isinstance(scale, float) else np.repeat(scale, problem.n_features)
 
     def __sklearn_tags__(self) -> Any:
@@ -305,12 +317,17 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
         """Public facts and the class code of each record."""
         epsilon = check_epsilon(self.epsilon)
         delta = check_delta(self.delta, epsilon=epsilon)
-        alpha = check_real("alpha", self.alpha, low=0.0, low_open=True, high_open=True)
+        alpha = check_real("alpha", self.alpha, low=1e-60, high=1e60)
         norm_bound = self.norm_bound
         if norm_bound is not None:
-            norm_bound = check_real("norm_bound", norm_bound, low=1e-100, high=1e100)
+            norm_bound = check_real("norm_bound", norm_bound, low=1e-50, high=1e50)
         check_choice("out_of_bound", self.out_of_bound, ("clip", "raise"))
-        check_classification_targets(y)
+        if X.dtype.kind not in "biuf":
+            raise ValueError(
+                f"X must hold real numbers, got dtype {X.dtype}. Convert it to floats."
+            )
+        y = _plain_labels(y)
+        without_data(check_classification_targets, y)
         radius = resolve_radius(self.radius, norm_bound=norm_bound, X=X, y=y)
         classes, codes = _encode(y, self.classes)
         problem = Problem(
@@ -358,11 +375,6 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator):
 
     def _assumptions(self, problem: Problem) -> tuple[str, ...]:
         """Sentences for what the caller states by the choice of parameters."""
-        if problem.norm_bound is None:
-            return (
-                "no norm bound was given: rounding errors of the sums are not covered, and the "
-                "promise ends at the radius",
-            )
         if problem.out_of_bound == "raise":
             return (
                 "the caller states that every data set in question lies within the norm bound: "
@@ -388,7 +400,7 @@ def domain(problem: Problem) -> tuple[float, float | None]:
     )
 
 
-def require_certifiable(problem: Problem, *, error: float, allowed: float) -> None:
+def require_certifiable(problem: Problem, *, error: float, allowed: float, remedy: str) -> None:
     """Refuse, by public numbers, what rounding errors would spoil."""
     if not error <= allowed:
         raise CertificationError(
@@ -396,26 +408,53 @@ def require_certifiable(problem: Problem, *, error: float, allowed: float) -> No
             f"n_samples={problem.n_samples}, n_features={problem.n_features}, "
             f"norm_bound={problem.norm_bound!r} and alpha={problem.alpha!r}: rounding errors may "
             f"move the parameters by {error:.3g}, but only {allowed:.3g} is small against the "
-            "sensitivity. Use a larger radius, a larger alpha or fewer records."
+            f"sensitivity. Use {remedy}."
         )
 
 
-def _noise_scale(sensitivity: np.ndarray, mu: float) -> np.ndarray:
+def _noise_scale(problem: Problem, sensitivity: Sensitivity, mu: float) -> np.ndarray:
     """Noise scale per block, rounded up: sensitivity / scale <= mu in floats too."""
-    if mu == math.inf:
-        return np.zeros_like(sensitivity)
+    total = sensitivity.total
+    if problem.silent:
+        return np.zeros_like(total)
     with np.errstate(over="ignore"):
-        scale = sensitivity / mu * (1 + 2.0**-51)
-    if not np.all(np.isfinite(scale)):
+        scale = total / mu * (1 + 2.0**-51)
+    changing = sensitivity.exact > 0
+    # Near the ends of the exponent range products under- and overflow: no noise, or no number.
+    if not (np.any(changing) and np.all((scale[changing] > 1e-250) & (scale[changing] < 1e250))):
         raise CertificationError(
-            f"the noise scale {np.max(sensitivity):.3g} / {mu:.3g} is beyond float64. Use a larger "
-            "delta or epsilon, or a smaller norm_bound."
+            f"the noise scale {np.max(total):.3g} / {mu:.3g} is beyond the range of float64. Use "
+            "values of radius, norm_bound, alpha, epsilon and delta that are nearer to 1."
+        )
+    # Much less than that above the spacing of floats, and rounding would swallow the noise.
+    if np.min(scale[changing]) < 2.0**-44 * sensitivity.magnitude:
+        raise CertificationError(
+            f"the noise scale {np.min(scale[changing]):.3g} is too small to be added in float64 to "
+            f"parameters of up to {sensitivity.magnitude:.3g}. Use a smaller epsilon or a larger "
+            "radius; epsilon=np.inf releases without noise."
         )
     return scale
 
 
 def _scalar_if_equal(values: np.ndarray) -> Any:
     return float(values[0]) if np.all(values == values[0]) else values.copy()
+
+
+def _plain_labels(y: np.ndarray) -> np.ndarray:
+    """Labels as an array of one type: objects that are all bools, numbers or strings."""
+    if y.dtype != object:
+        return y
+    kinds = {bool if isinstance(v, bool | np.bool_) else type(v) for v in y.tolist()}
+    if all(issubclass(kind, str) for kind in kinds):
+        return y
+    if kinds == {bool} or all(issubclass(kind, int | float | np.number) for kind in kinds):
+        plain = np.asarray(y.tolist())
+        if plain.dtype.kind in "biuf":
+            return plain
+    raise ValueError(
+        "y must hold labels of one type, all strings, all numbers or all bools, and none missing; "
+        "got objects of several types. Convert them, for instance to strings."
+    )
 
 
 def _encode(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -434,7 +473,7 @@ def _encode(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
             "classes must be a one-dimensional list of at least two labels, or None for the labels "
             "in y."
         )
-    domain_of_labels = np.unique(np.asarray(classes))
+    domain_of_labels = np.unique(_plain_labels(np.asarray(classes)))
     if len(domain_of_labels) != len(classes):
         raise ValueError("classes must not hold the same label twice; remove the duplicates.")
     position = {label: code for code, label in enumerate(domain_of_labels.tolist())}

@@ -5,10 +5,27 @@ nothing here ever sees a row of ``X``.
 """
 
 import math
+import re
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_choice", "check_delta", "check_epsilon", "check_integer", "check_real"]
+__all__ = [
+    "check_choice",
+    "check_delta",
+    "check_epsilon",
+    "check_integer",
+    "check_real",
+    "without_data",
+]
+
+# Messages of scikit-learn that quote shapes, types and names only, never a value of the data.
+_HARMLESS = re.compile(
+    r"Found array with|Found input variables with inconsistent|inconsistent numbers of samples"
+    r"|X has \d+ features, but|Input (X|y|X_pool|X_candidates) contains (NaN|infinity)"
+    r"|feature names|[Ss]parse|y should be a 1d array|requires y to be passed|y cannot be None"
+    r"|argument must be .*string.* number|Unknown label type"
+)
 
 
 def check_real(
@@ -79,6 +96,37 @@ def check_delta(value: Any, *, epsilon: float, name: str = "delta") -> float:
 
 def _message(name: str, value: Any, wanted: str, hint: str) -> str:
     shown = repr(value)
-    if len(shown) > 60:  # arrays and the like: the type says enough
+    if len(shown) > 60 or "\n" in shown:  # arrays and the like: the type says enough
         shown = f"an object of type {type(value).__name__}"
     return f"{name} must be {wanted}, got {shown}." + (f" {hint}" if hint else "")
+
+
+def without_data(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a validator of scikit-learn; its errors must not quote the data.
+
+    Some of them print the array they refuse. Those are replaced, and raised with no link to the
+    original, whose arguments a traceback or a debugger would show.
+    """
+    try:
+        return check(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        # What follows the first line may be an array.
+        message, kind = str(error), type(error)
+        first_line = message.split("\n", 1)[0]
+    if _HARMLESS.search(first_line):
+        # The remedy that follows NaN is scikit-learn's list of estimators for missing values.
+        if "contains NaN" in first_line:
+            first_line += " Repair or leave out such records."
+        raise kind(first_line)
+    if "Complex data not supported" in message:
+        raise ValueError("Complex data not supported: X must hold real numbers.")
+    if re.search(r"Expected 2D array|Expected .*dim|dimension", message):
+        raise ValueError(
+            "Expected 2D array, got another number of dimensions: X must have shape (n_samples, "
+            "n_features). Reshape your data with X.reshape(-1, 1) for one feature or X.reshape(1, "
+            "-1) for one record."
+        )
+    raise ValueError(
+        "X must be a rectangular array of real numbers, and y hold one label per record: it has "
+        "another type, or entries that are not numbers. Encode text and categories beforehand."
+    )

@@ -6,24 +6,35 @@ ratio mu from (epsilon, delta); the noise scale from both. See `PrivacyCertifica
 """
 
 import dataclasses
+import decimal
 import html
 import json
 import math
 import textwrap
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skballdp._validate import check_choice, check_delta, check_integer, check_real
+from skballdp._validate import check_choice, check_integer, check_real
 from skballdp.accounting import reconstruction
 from skballdp.accounting.gaussian import epsilon_of, mu_of
-from skballdp.erm.sensitivity import clipped_domain, linear_sensitivity, ridge_sensitivity
-from skballdp.exceptions import CertificationError
+from skballdp.data import longest_sum
+from skballdp.erm.sensitivity import (
+    class_sum_error,
+    clipped_domain,
+    gradient_error,
+    linear_sensitivity,
+    ridge_sensitivity,
+)
+from skballdp.exceptions import CertificationError, PrivacyWarning
 
 __all__ = ["PrivacyCertificate"]
 
 _VERSION = 1
+_LINEAR_HEADS = ("logistic", "softmax", "squared_hinge")
 _WIDTH = 88
 
 
@@ -72,7 +83,7 @@ class PrivacyCertificate:
     out_of_bound : {"clip", "raise"}
         Whether longer rows were projected, or stated by the caller not to exist.
     fit_intercept : bool or None
-        Whether a linear head has an (equally regularised and noised) intercept; None for prototypes.
+        Whether a linear head has an intercept, regularised and noised; None for prototypes.
     weight_max : float
         Largest class weight, weights having mean one over the records.
     public_norm : float
@@ -215,8 +226,10 @@ class PrivacyCertificate:
         TypeError, ValueError
             If an argument is not a number or out of range.
         """
-        if delta is None:
-            delta = self.delta
+        self._warn_if_void()
+        return self._epsilon_at(distance, self.delta if delta is None else delta)
+
+    def _epsilon_at(self, distance: float, delta: float) -> float:
         mu = self.mu_at(distance)
         epsilon = epsilon_of(mu, delta)
         if mu <= self.mu and delta >= self.delta:
@@ -243,6 +256,7 @@ class PrivacyCertificate:
         TypeError, ValueError
             If an argument is not a number or out of range.
         """
+        self._warn_if_void()
         order = check_real("order", order, low=1.0, low_open=True, high_open=True)
         mu = self.mu if distance is None else self.mu_at(distance)
         spent = self.radius_epsilon if mu > 0 else 0.0
@@ -284,6 +298,10 @@ class PrivacyCertificate:
         bound is a concave increasing function of the blind success (Jensen), and the law of the
         radius moves by at most that factor.
         """
+        self._warn_if_void()
+        return self._exact_id_bound(n_candidates, prior, method)
+
+    def _exact_id_bound(self, n_candidates: int | None, prior: Any, method: str) -> float:
         if (n_candidates is None) == (prior is None):
             raise ValueError(
                 f"give exactly one of n_candidates and prior, got n_candidates={n_candidates!r} "
@@ -314,29 +332,29 @@ class PrivacyCertificate:
         CertificationError
             If a number does not; the message names the field.
         """
-        blocks = len(self.class_counts)
-        if sum(self.class_counts) != self.n_samples or len(self.classes) != blocks:
-            raise self._inconsistent("class_counts", "n_samples and classes")
-        try:
-            check_delta(self.delta, epsilon=self.epsilon)
-        except (TypeError, ValueError):
-            raise self._inconsistent("delta", "epsilon") from None
+        self._check_fields()
         silent = self.epsilon == math.inf or self.radius == 0
         if silent and self.holds:
             raise self._inconsistent("voided_by", "epsilon and radius: there is no noise")
         wanted = math.inf if silent else mu_of(self.epsilon, self.delta)
-        if not (self.mu == wanted or abs(self.mu / wanted - 1) < 1e-12):
+        if not wanted * (1 - 1e-9) <= self.mu <= wanted:
             raise self._inconsistent("mu", "epsilon and delta")
-        if not (self.solver_tolerance >= 0 and self.rounding_error >= 0):
-            raise self._inconsistent("rounding_error", "its meaning as a bound")
+        self._check_allowances(silent)
         expected = self._sensitivity_at(self.radius)
         stated = np.asarray(self.sensitivity)
-        if stated.shape != expected.shape or not np.allclose(stated, expected, rtol=1e-12, atol=0):
+        if stated.shape != expected.shape or not np.all(
+            (stated >= expected * (1 - 1e-14)) & (stated <= expected * (1 + 1e-9))
+        ):
             raise self._inconsistent("sensitivity", "shape, class counts, alpha and radius")
         scale = np.asarray(self.noise_scale)
         if scale.shape != stated.shape or not np.all(np.isfinite(scale) & (scale >= 0)):
             raise self._inconsistent("noise_scale", "sensitivity")
-        if not silent and self._ratio(stated) > self.mu * (1 + 1e-15):
+        moving = expected > 0
+        if not silent and (
+            not np.any(moving)
+            or np.any(scale[moving] == 0)
+            or np.any(stated[moving] / scale[moving] > self.mu * (1 + 1e-15))
+        ):
             raise self._inconsistent("noise_scale", "sensitivity and mu: there is too little noise")
         return True
 
@@ -425,7 +443,7 @@ class PrivacyCertificate:
         else:
             sections.append(("THE PROMISE IS VOID:", [f"- {reason}." for reason in self.voided_by]))
         if self.mu < math.inf:
-            exact_id = self.exact_id_bound(n_candidates=10)
+            exact_id = self._exact_id_bound(10, None, "gaussian")
             sections.append(("What is promised", self._promise(exact_id)))
         sections.append(
             (
@@ -458,11 +476,11 @@ class PrivacyCertificate:
         return [
             f"{opening}Whoever sees this model, and knows the training procedure and every "
             "training record but one, can hardly tell that record from any other with the same "
-            f"label whose features are at most {self.radius:.6g} away: no outcome is more than "
+            f"label whose features are at most {_down(self.radius)} away: no outcome is more than "
             f"e^epsilon times as likely with one as with the other, up to delta, with epsilon = "
-            f"{self.epsilon:.6g} and delta = {self.delta:g}.{spent}",
+            f"{_up(self.epsilon)} and delta = {_up(self.delta)}.{spent}",
             f"Picking the record out of 10 equally likely candidates in a ball of that radius "
-            f"succeeds with probability at most {exact_id:.4f} (0.1000 without the model).",
+            f"succeeds with probability at most {_up(exact_id, 4)} (0.1 without the model).",
         ]
 
     def _curve(self) -> list[str]:
@@ -470,9 +488,10 @@ class PrivacyCertificate:
         if self.norm_bound is not None:
             whole = 2 * self.norm_bound
             distances = sorted({min(distance, whole) for distance in (*distances, whole)})
+        epsilons = [self._epsilon_at(distance, self.delta) for distance in distances]
         return [
-            f"distance {distance:.6g}: epsilon = {self.epsilon_at(distance):.4g}"
-            for distance in distances
+            f"distance {_down(distance)}: epsilon = {_up(epsilon, 4)}"
+            for distance, epsilon in zip(distances, epsilons, strict=True)
         ]
 
     def _numbers(self) -> list[str]:
@@ -496,9 +515,7 @@ class PrivacyCertificate:
 
     def _sensitivity_at(self, distance: float) -> np.ndarray:
         """Sensitivity per block for pairs at `distance`, allowances included."""
-        radius, norm_bound = clipped_domain(
-            radius=distance, norm_bound=self.norm_bound, n_features=self.n_features
-        )
+        radius, norm_bound = self._domain(distance)
         if self.head == "ridge_prototype":
             exact = ridge_sensitivity(
                 radius=radius,
@@ -532,6 +549,110 @@ class PrivacyCertificate:
         if np.any(scale == 0):
             return math.inf
         return float(np.max(sensitivity[moving] / scale, initial=0.0)) * (1 + 2.0**-52)
+
+    def _check_fields(self) -> None:
+        """Type and range of every field; what the formulas take for granted."""
+
+        def real(low: float, high: float = math.inf) -> Callable[[Any], bool]:
+            return lambda value: type(value) in (float, int) and low <= value <= high
+
+        def text(value: Any) -> bool:
+            return type(value) is str
+
+        def sequence(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+            return lambda value: type(value) is tuple and all(map(valid, value))
+
+        def integer(low: int) -> Callable[[Any], bool]:
+            return lambda value: type(value) is int and value >= low
+
+        linear = self.head in _LINEAR_HEADS
+        rules: tuple[str, ...] = ("per_class", "min_count", "global")
+        if linear:
+            rules = ("tight", "paper")
+        valid: dict[str, Callable[[Any], bool]] = {
+            "version": lambda value: value == _VERSION,
+            "estimator": text,
+            "head": lambda value: linear or value == "ridge_prototype",
+            "epsilon": real(0),
+            "delta": real(0, 1 - 1e-16),
+            "radius": real(0, 1e300),
+            "radius_source": text,
+            "radius_epsilon": real(0, 1e300),
+            "mu": real(0),
+            "sensitivity": sequence(real(0, 1e300)),
+            "sensitivity_rule": lambda value: value in rules,
+            "noise_scale": sequence(real(0, 1e300)),
+            "solver_tolerance": real(0, 1e300),
+            "rounding_error": real(0, 1e300),
+            "n_samples": integer(2),
+            "n_features": integer(1),
+            "classes": lambda value: type(value) is tuple and 2 <= len(value) == len(set(value)),
+            "class_counts": sequence(integer(0)),
+            "alpha": real(1e-60, 1e60),
+            "norm_bound": lambda value: (value is None and not linear) or real(1e-50, 1e50)(value),
+            "out_of_bound": lambda value: value in ("clip", "raise"),
+            "fit_intercept": lambda value: type(value) is bool if linear else value is None,
+            "weight_max": real(1, 1e15),
+            "public_norm": real(0, 1e60),
+            "noise": text,
+            "voided_by": sequence(text),
+            "caveats": sequence(text),
+        }
+        for name, is_valid in valid.items():
+            value = getattr(self, name)
+            try:
+                ok = is_valid(value)
+            except TypeError:  # unhashable labels
+                ok = False
+            if not ok:
+                raise self._inconsistent(name, "its meaning")
+        if sum(self.class_counts) != self.n_samples or len(self.class_counts) != len(self.classes):
+            raise self._inconsistent("class_counts", "n_samples and classes")
+        if self.delta == 0 and self.epsilon < math.inf:
+            raise self._inconsistent("delta", "epsilon")
+        if self.norm_bound is not None and self.radius > 2 * self.norm_bound:
+            raise self._inconsistent("radius", "norm_bound: it is at most twice that")
+
+    def _check_allowances(self, silent: bool) -> None:
+        """Rounding error and solver tolerance are at least what the formulas ask for."""
+        if silent:
+            return
+        if self.noise == "none":
+            raise self._inconsistent("noise", "epsilon and radius: there must be some")
+        terms = longest_sum(self.n_samples, self.n_features)
+        if self.head == "ridge_prototype":
+            if self.norm_bound is not None:
+                least = class_sum_error(n_terms=terms, norm_bound=self.norm_bound)
+                if self.rounding_error < least:
+                    raise self._inconsistent("rounding_error", "the shape and norm_bound")
+            return
+        _, norm_bound = self._domain(self.radius)
+        error = gradient_error(
+            self.head,
+            alpha=self.alpha,
+            norm_bound=norm_bound or 0.0,
+            n_features=self.n_features,
+            n_terms=terms,
+            n_classes=len(self.classes),
+            fit_intercept=bool(self.fit_intercept),
+            public_norm=self.public_norm,
+        )
+        if self.solver_tolerance * (1 + 1e-9) < 4 * error / self.alpha:
+            raise self._inconsistent("solver_tolerance", "the rounding errors of the gradient")
+
+    def _domain(self, distance: float) -> tuple[float, float | None]:
+        return clipped_domain(
+            radius=distance, norm_bound=self.norm_bound, n_features=self.n_features
+        )
+
+    def _warn_if_void(self) -> None:
+        if not self.holds:
+            warnings.warn(
+                "the certificate is void, and this bound is what it would be otherwise: "
+                + "; ".join(self.voided_by),
+                PrivacyWarning,
+                stacklevel=3,
+            )
 
     def _inconsistent(self, field: str, others: str) -> CertificationError:
         value = getattr(self, field)
@@ -577,6 +698,21 @@ def _decode(name: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} must be a number or 'inf', got {value!r}.")
     return float(value)
+
+
+def _up(value: float, digits: int = 6) -> str:
+    """The value with so many significant digits, rounded up: a promise must not shrink in print."""
+    return _rounded(value, digits, decimal.ROUND_CEILING)
+
+
+def _down(value: float, digits: int = 6) -> str:
+    return _rounded(value, digits, decimal.ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    # From the shortest decimal that stands for the float: 0.7 is 0.7, not 0.69999...
+    exact = decimal.Context(prec=digits, rounding=rounding).create_decimal(repr(value))
+    return f"{float(exact):.{digits}g}"
 
 
 def _span(values: tuple[float, ...]) -> str:

@@ -77,6 +77,7 @@ def load_npz(path: str | Path) -> Dataset:
     except TypeError:  # a plain .npy array is no archive of named ones
         raise ValueError(f"{path}: not an .npz file with named arrays.") from None
     if names is not None:
+        names = np.atleast_1d(names)
         for name in ("y_train", "y_test"):
             codes = arrays[name]
             if codes.dtype.kind not in "iu" or not np.all((codes >= 0) & (codes < len(names))):

@@ -14,7 +14,7 @@ from skballdp._release import (
     domain,
     require_certifiable,
 )
-from skballdp._validate import check_choice, check_real
+from skballdp._validate import check_choice, check_real, without_data
 from skballdp.data import RowBlocks
 from skballdp.erm.losses import BinaryLogistic, Loss, Softmax, SquaredHinge
 from skballdp.erm.sensitivity import gradient_error, linear_sensitivity, minimizer_radius
@@ -85,7 +85,7 @@ class _LinearHead(BallDPClassifier):
             For two classes one score, positive for the second.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = without_data(validate_data, self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -232,12 +232,17 @@ class _LinearHead(BallDPClassifier):
         if not problem.silent:
             # The gradient must be computable to a quarter of what the stopping rule asks for.
             error = 4 * self._rounding(problem) / problem.alpha
-            require_certifiable(problem, error=error, allowed=eta)
+            require_certifiable(
+                problem, error=error, allowed=eta, remedy="a larger radius or a larger alpha"
+            )
         return Sensitivity(
             exact=np.array([exact]),
             rule=self.sensitivity,
             solver_tolerance=eta,
             rounding_error=0.0,  # inside the tolerance, see _solver_arguments
+            magnitude=minimizer_radius(
+                self._loss_of(len(problem.classes))[0], **self._shape_of(problem)
+            ),
         )
 
     def _solver_arguments(self, problem: Problem) -> dict[str, Any]:
@@ -374,8 +379,8 @@ class BallDPLogisticRegression(_LinearHead):
 
     Notes
     -----
-    The parameters minimise ``mean w_y loss(theta; x, y) + alpha/2 ||theta - theta0||^2``, theta0 the
-    public model or zero, rows projected on the ball, the intercept as the coefficient of a
+    The parameters minimise ``mean w_y loss(theta; x, y) + alpha/2 ||theta - theta0||^2``, theta0
+    the public model or zero, rows projected on the ball, the intercept as the coefficient of a
     constant feature 1. The solver stops within ``1e-3`` of the sensitivity, a public number, and
     twice that enters the noise. See `skballdp.erm.sensitivity.linear_sensitivity`.
 

@@ -1,17 +1,23 @@
 """The only place that draws noise.
 
-The release is ``theta + scale * Z`` with Z standard normal, drawn once, at fit time. The
-sampler is numpy's, in float64: an idealised continuous Gaussian. Its floating-point output does
-not have exactly the law that the proof assumes, which every certificate states as a caveat.
+The release is ``theta + scale * Z`` with Z standard normal, drawn once, at fit time, by inversion
+of uniform numbers from the operating system's cryptographic generator. An ordinary generator
+would not do: an attacker who knows the records of all classes but one knows the noise of their
+prototypes, and could try to continue the stream. The numbers are float64, an idealised continuous
+Gaussian: they do not have exactly the law that the proof assumes, which every certificate states as
+a caveat.
 """
 
+import math
+import os
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-__all__ = ["CONTINUOUS_CAVEAT", "NoiseReport", "make_rng", "perturb"]
+__all__ = ["CONTINUOUS_CAVEAT", "NoiseReport", "SystemNormals", "make_rng", "perturb"]
 
 CONTINUOUS_CAVEAT = (
     "idealised continuous noise: the proof is for real numbers, the noise was drawn in float64, "
@@ -35,8 +41,18 @@ class NoiseReport:
     caveats: tuple[str, ...]
 
 
+class SystemNormals:
+    """Standard normals from the operating system's cryptographic generator."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> np.ndarray:
+        """Independent normals, by inversion of uniforms on a grid of 2^53 midpoints."""
+        count = math.prod(size)
+        bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
+        return ndtri((bits + 0.5) * 2.0**-53).reshape(size)
+
+
 def make_rng(random_state: Any) -> Any:
-    """Return a source of normals: fresh OS entropy for None, else a seeded stream.
+    """Return a source of normals: the operating system for None, else a seeded stream.
 
     Parameters
     ----------
@@ -47,7 +63,7 @@ def make_rng(random_state: Any) -> Any:
 
     Returns
     -------
-    Generator or RandomState
+    SystemNormals, Generator or RandomState
         An object with ``standard_normal(size)``.
 
     Raises
@@ -56,7 +72,7 @@ def make_rng(random_state: Any) -> Any:
         For any other value.
     """
     if random_state is None:
-        return np.random.default_rng()
+        return SystemNormals()
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return random_state
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
@@ -81,7 +97,7 @@ def perturb(theta: np.ndarray, scale: Any, *, rng: Any) -> tuple[np.ndarray, Noi
         The exact parameters.
     scale : array-like that broadcasts to the shape of `theta`
         Standard deviation, in the unit of `theta`; entries of scale 0 come back unchanged.
-    rng : Generator or RandomState
+    rng : SystemNormals, Generator or RandomState
         From `make_rng`.
 
     Returns

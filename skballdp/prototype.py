@@ -14,11 +14,15 @@ from skballdp._release import (
     domain,
     require_certifiable,
 )
-from skballdp._validate import check_choice, check_real
+from skballdp._validate import check_choice, check_real, without_data
 from skballdp.data import RowBlocks
 from skballdp.erm.sensitivity import class_sum_error, ridge_sensitivity
 
 __all__ = ["BallDPRidgePrototype"]
+
+# Without a norm bound, the share of the sensitivity that is set aside for rounding errors: it
+# covers rows up to a length that the certificate states.
+_UNBOUNDED = 1e-6
 
 
 class BallDPRidgePrototype(BallDPClassifier):
@@ -222,44 +226,55 @@ class BallDPRidgePrototype(BallDPClassifier):
             If there is neither a `prior_scale` nor a `norm_bound`.
         """
         scores = self._scores(X)
-        return softmax(scores / self._prior_scale() ** 2, axis=1)
+        if self._temperature is None:
+            raise ValueError(
+                "prior_scale=None means 0.15 * norm_bound, but the model was fitted with "
+                "norm_bound=None; fit it with a number as prior_scale, in the unit of the rows."
+            )
+        # Shifted first: the quotient may overflow to -inf, whose softmax is 0.
+        with np.errstate(over="ignore"):
+            scores = (scores - scores.max(axis=1, keepdims=True)) / self._temperature**2
+        return softmax(scores, axis=1)
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = without_data(validate_data, self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         prototypes = self.prototypes_
         noise = prototypes.shape[1] * np.square(self.noise_scale_)
         offset = (np.square(prototypes).sum(axis=1) - noise) / 2
         scores = safe_sparse_dot(X, prototypes.T) - offset
-        if not isinstance(self.priors, str) or self.priors != "uniform":
-            with np.errstate(divide="ignore"):  # a prior of 0: the class is never predicted
-                scores += self._prior_scale() ** 2 * np.log(self.class_prior_)
+        scores += self._prior_score
         scores[:, ~self._predictable] = -np.inf
         return scores
 
-    def _prior_scale(self) -> float:
+    def _prior_scale(self) -> float | None:
         if self.prior_scale is not None:
-            return float(self.prior_scale)
-        if self.norm_bound is None:
+            return check_real("prior_scale", self.prior_scale, low=1e-50, high=1e50)
+        return None if self.norm_bound is None else 0.15 * float(self.norm_bound)
+
+    def _check_head(self, problem: Problem) -> None:
+        check_choice("calibration", self.calibration, ("per_class", "min_count", "global"))
+        prior = self._priors(problem)
+        if self._prior_scale() is None and np.any(prior != prior[0]):
             raise ValueError(
                 "prior_scale=None means 0.15 * norm_bound, but norm_bound=None; give prior_scale a "
                 "number, in the unit of the rows."
             )
-        return 0.15 * float(self.norm_bound)
-
-    def _check_head(self, problem: Problem) -> None:
-        check_choice("calibration", self.calibration, ("per_class", "min_count", "global"))
-        if self.prior_scale is not None:
-            check_real("prior_scale", self.prior_scale, low=0.0, low_open=True, high_open=True)
-        self._priors(problem)
-        if not (isinstance(self.priors, str) and self.priors == "uniform"):
-            self._prior_scale()
-        public = self._public(problem)
-        if public is None and np.count_nonzero(problem.class_counts) < 2:
+        predictable = self._predictable_classes(problem)
+        if np.count_nonzero(predictable) < 2:
             raise ValueError(
                 "the training labels hold 1 class; a classifier needs records, or a public "
                 "prototype, of at least two."
             )
+        if not np.any(prior[predictable] > 0):
+            raise ValueError(
+                "priors must be positive for some class that has records or a public prototype; "
+                "all of their mass is on classes that cannot be predicted."
+            )
+
+    def _predictable_classes(self, problem: Problem) -> np.ndarray:
+        """Classes with records or a public prototype: the others are never predicted."""
+        return (problem.class_counts > 0) | (self._public(problem) is not None)
 
     def _priors(self, problem: Problem) -> np.ndarray:
         n_classes = len(problem.classes)
@@ -282,7 +297,10 @@ class BallDPRidgePrototype(BallDPClassifier):
     def _public(self, problem: Problem) -> np.ndarray | None:
         if self.public_prototypes is None:
             return None
-        public = np.asarray(self.public_prototypes)
+        try:
+            public = np.asarray(self.public_prototypes)
+        except ValueError:  # ragged
+            public = np.empty(0)
         wanted = (len(problem.classes), problem.n_features)
         if public.shape != wanted or public.dtype.kind not in "fiu":
             raise ValueError(
@@ -301,18 +319,29 @@ class BallDPRidgePrototype(BallDPClassifier):
             class_counts=problem.class_counts,
             calibration=self.calibration,
         )
-        rounding = 0.0
-        if norm_bound is not None:
-            public = self._public(problem)
-            longest = 0.0 if public is None else float(np.linalg.norm(public, axis=1).max())
+        smallest = float(exact[exact > 0].min(initial=np.inf))
+        public = self._public(problem)
+        public_norm = 0.0 if public is None else float(np.linalg.norm(public, axis=1).max())
+        if norm_bound is None:
+            rounding = 0.5 * _UNBOUNDED * smallest if smallest < np.inf else 0.0
+            norm_bound = rounding / class_sum_error(n_terms=problem.n_terms, norm_bound=1.0)
+        else:
             rounding = class_sum_error(
-                n_terms=problem.n_terms, norm_bound=norm_bound, public_norm=longest
+                n_terms=problem.n_terms, norm_bound=norm_bound, public_norm=public_norm
             )
         if not problem.silent:
-            smallest = float(exact[exact > 0].min())
-            require_certifiable(problem, error=2 * rounding, allowed=1e-3 * smallest)
+            require_certifiable(
+                problem,
+                error=2 * rounding,
+                allowed=1e-3 * smallest,
+                remedy="a larger radius or a smaller alpha",
+            )
         return Sensitivity(
-            exact=exact, rule=self.calibration, solver_tolerance=0.0, rounding_error=rounding
+            exact=exact,
+            rule=self.calibration,
+            solver_tolerance=0.0,
+            rounding_error=rounding,
+            magnitude=norm_bound + public_norm,
         )
 
     def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:
@@ -344,10 +373,23 @@ class BallDPRidgePrototype(BallDPClassifier):
     def _set_released(self, released: np.ndarray, problem: Problem) -> None:
         self.prototypes_ = released
         self.class_prior_ = self._priors(problem)
-        self._predictable = (problem.class_counts > 0) | (self.public_prototypes is not None)
+        # Prediction reads what fit stored, not parameters that may be changed later.
+        self._predictable = self._predictable_classes(problem)
+        self._temperature = self._prior_scale()
+        with np.errstate(divide="ignore"):  # a prior of 0: the class is never predicted
+            log_prior = np.log(self.class_prior_)
+        uniform = np.all(self.class_prior_ == self.class_prior_[0])
+        self._prior_score = 0.0 if uniform else (self._temperature or 0.0) ** 2 * log_prior
 
     def _assumptions(self, problem: Problem) -> tuple[str, ...]:
         sentences = super()._assumptions(problem)
+        if problem.norm_bound is None and not problem.silent:
+            covered = self._sensitivity_of(problem).rounding_error
+            longest = covered / class_sum_error(n_terms=problem.n_terms, norm_bound=1.0)
+            sentences += (
+                "no norm bound was given: the promise is for data sets in which no row is longer "
+                f"than {longest:.2g}, beyond which rounding errors are not covered",
+            )
         if self.public_prototypes is not None:
             sentences += (
                 "the caller states that the public prototypes were made without the training "

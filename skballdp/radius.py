@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state, check_X_y
 
-from skballdp._validate import check_choice, check_integer, check_real
+from skballdp._validate import check_choice, check_integer, check_real, without_data
 from skballdp.data import distance_tiles, row_distances
 
 __all__ = ["Radius", "radius_quantiles", "resolve_radius"]
@@ -130,11 +130,11 @@ def radius_quantiles(
     >>> float(radius_quantiles(X, ["a", "a", "a", "b", "b"], q=0.5))
     2.0
     """
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype="numeric")
+    X, y = without_data(check_X_y, X, y, accept_sparse="csr", dtype="numeric")
     check_choice("aggregate", aggregate, ("max", "pooled"))
     max_pairs = check_integer("max_pairs", max_pairs, low=1)
     if norm_bound is not None:
-        norm_bound = check_real("norm_bound", norm_bound, low=1e-100, high=1e100)
+        norm_bound = check_real("norm_bound", norm_bound, low=1e-50, high=1e50)
     scalar = np.ndim(q) == 0
     levels = [
         check_real(f"q[{k}]", level, low=0.0, high=1.0)
@@ -205,9 +205,7 @@ def resolve_radius(
         resolved = radius
     else:
         if isinstance(radius, bool) or not isinstance(radius, Real):
-            raise TypeError(
-                f"radius must be {wanted}, got an object of type {type(radius).__name__}."
-            )
+            raise TypeError(f"radius must be {wanted}, got {radius!r:.40}.")
         hint = "Use 'standard' for any replacement within norm_bound."
         value = check_real("radius", radius, low=0.0, high=math.inf, high_open=True, hint=hint)
         resolved = Radius(value)

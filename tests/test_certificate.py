@@ -3,12 +3,18 @@
 import dataclasses
 import json
 import math
+import warnings
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from skballdp import BallDPRidgePrototype, CertificationError, PrivacyCertificate
+from skballdp import (
+    BallDPRidgePrototype,
+    CertificationError,
+    PrivacyCertificate,
+    PrivacyWarning,
+)
 from skballdp.accounting.gaussian import epsilon_of, mu_of
 from skballdp.accounting.reconstruction import exact_id_bound
 
@@ -80,6 +86,36 @@ def test_other_json_is_refused(text):
         ("noise_scale", lambda value: value[1:]),
         ("noise_scale", lambda value: (math.nan, *value[1:])),
         ("rounding_error", lambda value: -1.0),
+        ("rounding_error", lambda value: 0.0),
+        ("sensitivity", lambda value: tuple(item * 0.9999 for item in value)),
+        ("noise_scale", lambda value: (*value[:-1], value[-1] * 0.9999)),
+        ("noise_scale", lambda value: tuple(0.0 for _ in value)),
+        ("mu", lambda value: value * (1 + 1e-12)),
+        ("alpha", lambda value: math.inf),
+        ("alpha", lambda value: math.nan),
+        ("radius", lambda value: -1.0),
+        ("radius", lambda value: math.nan),
+        ("radius", lambda value: 3.0),
+        ("radius_epsilon", lambda value: -5.0),
+        ("radius_epsilon", lambda value: math.nan),
+        ("epsilon", lambda value: math.nan),
+        ("epsilon", lambda value: "1"),
+        ("delta", lambda value: 0.0),
+        ("n_features", lambda value: -5),
+        ("n_features", lambda value: "5"),
+        ("n_samples", lambda value: 60.0),
+        ("norm_bound", lambda value: 0.0),
+        ("noise", lambda value: "none"),
+        ("head", lambda value: "other"),
+        ("head", lambda value: "logistic"),
+        ("sensitivity_rule", lambda value: "other"),
+        ("out_of_bound", lambda value: "other"),
+        ("version", lambda value: 7),
+        ("classes", lambda value: (value[0], *value[:-1])),
+        ("classes", lambda value: value[:-1]),
+        ("class_counts", lambda value: (value[0] + 11, value[1], -1)),
+        ("class_counts", lambda value: tuple(map(str, value))),
+        ("sensitivity", lambda value: ("a", *value[1:])),
     ],
 )
 def test_tampering_is_noticed(certificate, field, change):
@@ -173,6 +209,34 @@ def test_text_says_what_a_reader_needs(certificate):
 def test_html_is_escaped(certificate):
     forged = dataclasses.replace(certificate, radius_source="<script>")
     assert "<script>" not in forged._repr_html_()
+
+
+def test_printed_bounds_are_rounded_up(blobs):
+    X, y = blobs
+    for epsilon in (1.0, 1.234567891, 7.7):
+        certificate = BallDPRidgePrototype(0.7, epsilon=epsilon).fit(X, y).certificate_
+        text = " ".join(str(certificate).split())
+        printed = float(text.split("probability at most ")[1].split()[0])
+        assert printed >= certificate.exact_id_bound(n_candidates=10) > printed - 1e-4
+        assert float(text.split("with epsilon = ")[1].split()[0]) >= epsilon
+        for line in str(certificate).splitlines():
+            if line.strip().startswith("distance "):
+                distance, promised = line.split("distance ")[1].split(": epsilon = ")
+                assert float(promised) >= certificate.epsilon_at(float(distance))
+
+
+def test_bounds_of_a_void_certificate_warn(blobs):
+    certificate = BallDPRidgePrototype(0.7, random_state=0).fit(*blobs).certificate_
+    for call in (
+        lambda: certificate.epsilon_at(0.1),
+        lambda: certificate.rdp_at(2),
+        lambda: certificate.exact_id_bound(n_candidates=10),
+    ):
+        with pytest.warns(PrivacyWarning, match="void.*seed"):
+            call()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        str(certificate), certificate._repr_html_(), certificate.check()
 
 
 def test_a_void_certificate_says_why(blobs):

@@ -166,9 +166,7 @@ def test_calibrations_order_the_noise(blobs):
 @pytest.mark.parametrize("calibration", ["per_class", "min_count", "global"])
 def test_a_class_without_records(blobs, calibration):
     X, y = blobs
-    clf = BallDPRidgePrototype(
-        0.5, classes=[2, 1, 0, 9], calibration=calibration, priors="empirical"
-    ).fit(X, y)
+    clf = BallDPRidgePrototype(0.5, classes=[2, 1, 0, 9], calibration=calibration).fit(X, y)
     assert clf.classes_.tolist() == [0, 1, 2, 9]
     assert np.all(clf.prototypes_[3] == 0)
     assert np.all(clf.prototypes_[:3] != 0)
@@ -277,7 +275,7 @@ def test_without_a_norm_bound(blobs):
     clf.predict(X)
     with pytest.raises(ValueError, match="prior_scale"):
         clf.predict_proba(X)
-    clf.set_params(prior_scale=0.3).predict_proba(X)
+    clf.set_params(prior_scale=0.3).fit(3 * X, y).predict_proba(X)
 
 
 def test_a_radius_beyond_the_ball_is_the_whole_ball(blobs):
@@ -303,3 +301,51 @@ def test_parameters_are_left_alone(blobs):
     clf = BallDPRidgePrototype("standard", priors=prior, classes=[0, 1, 2])
     clf.fit(X, y)
     assert clf.priors is prior and clf.radius == "standard" and clf.prior_scale is None
+
+
+def test_prediction_reads_what_was_fitted(blobs):
+    X, y = blobs
+    clf = BallDPRidgePrototype(0.5, priors=[0.2, 0.3, 0.5]).fit(X, y)
+    scores, proba = clf.decision_function(X), clf.predict_proba(X)
+    clf.set_params(norm_bound=50.0, prior_scale="x", priors="uniform", public_prototypes=[0])
+    np.testing.assert_array_equal(clf.decision_function(X), scores)
+    np.testing.assert_array_equal(clf.predict_proba(X), proba)
+
+
+@pytest.mark.parametrize("prior_scale", [1e-50, 1e-3, 1e50])
+def test_extreme_prior_scales_give_probabilities(blobs, prior_scale):
+    X, y = blobs
+    proba = BallDPRidgePrototype(0.5, prior_scale=prior_scale).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+def test_priors_must_leave_something_to_predict(blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match="priors"):
+        BallDPRidgePrototype(0.5, classes=[-1, 0, 1, 2], priors=[1, 0, 0, 0]).fit(X, y)
+
+
+def test_a_tiny_radius_without_a_norm_bound_states_what_it_covers():
+    X = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]])
+    clf = BallDPRidgePrototype(1e-18, norm_bound=None, delta=1e-3).fit(X, [0, 0, 1, 1])
+    (caveat,) = [c for c in clf.certificate_.caveats if "no norm bound" in c]
+    longest = float(caveat.split("no row is longer than ")[1].split(",")[0])
+    assert longest < 1e-8  # these rows are not covered, and the certificate says so
+    usual = BallDPRidgePrototype(0.5, norm_bound=None, delta=1e-3).fit(X, [0, 0, 1, 1])
+    (caveat,) = [c for c in usual.certificate_.caveats if "no norm bound" in c]
+    assert float(caveat.split("no row is longer than ")[1].split(",")[0]) > 1e5
+
+
+def test_mixed_and_missing_labels_are_refused(blobs):
+    X, y = blobs
+    mixed = np.where(y == 0, "a", y.astype(object))
+    missing = np.where(y == 0, None, y.astype(object))
+    for labels in (mixed, missing):
+        with pytest.raises(ValueError, match=r"labels of one type|Input y contains"):
+            BallDPRidgePrototype().fit(X, labels)
+    with pytest.raises(ValueError, match="labels of one type"):
+        BallDPRidgePrototype(classes=np.array([0, "a", None], dtype=object)).fit(X, y)
+    clf = BallDPRidgePrototype(0.5).fit(X, y.astype(object))
+    assert clf.classes_.tolist() == [0, 1, 2] and clf.classes_.dtype.kind == "i"
+    clf = BallDPRidgePrototype(0.5).fit(X, (y == 0).astype(object))
+    assert clf.classes_.dtype == bool

@@ -1,8 +1,11 @@
 """What every head refuses, and that it tells nothing private when it does."""
 
 import math
+import pickle
+import traceback
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -121,7 +124,7 @@ def test_bad_data(head, blobs):
         head.fit(X[:0], y[:0])
     with pytest.raises(ValueError, match="0 feature"):
         head.fit(X[:, :0], y)
-    with pytest.raises(ValueError, match=r"1D array|dimension"):
+    with pytest.raises(ValueError, match="Reshape your data"):
         head.fit(X[:, 0], y)
     with pytest.raises(ValueError, match="label type"):
         head.fit(X, np.linspace(0, 1, len(X)) + 0.123)
@@ -149,7 +152,7 @@ def test_what_float64_cannot_certify_is_refused_before_the_data_are_read(head, b
 
 
 def test_noise_beyond_float64_is_refused(blobs):
-    clf = BallDPRidgePrototype(epsilon=0, delta=5e-324, norm_bound=1e100)
+    clf = BallDPRidgePrototype(epsilon=0, delta=5e-324, norm_bound=1e50)
     with pytest.raises(CertificationError, match="float64"):
         clf.fit(*blobs)
 
@@ -188,3 +191,92 @@ def test_radius_objects(blobs):
             Radius(**bad)
     with pytest.raises(TypeError, match="source"):
         Radius(1.0, source=3)
+
+
+SECRET = 0.123456789
+
+
+def bad_arrays():
+    """Input of which scikit-learn's own messages quote the values."""
+    X = np.full((4, 3), SECRET)
+    return {
+        "complex": X + 1j,
+        "one dimension": X[0],
+        "three dimensions": X[None],
+        "scalar": np.array(SECRET),
+        "words": np.array([["secret-john", SECRET]] * 4, dtype=object),
+        "ragged": [[SECRET], [SECRET, 1.0], [1.0], [2.0]],
+        "dates": np.full((4, 3), np.datetime64("2020-01-23")),
+        "frame": pd.DataFrame({"a": ["secret-john"] * 4, "b": [SECRET] * 4}),
+    }
+
+
+@heads
+@pytest.mark.parametrize("name", bad_arrays())
+@pytest.mark.parametrize("method", ["fit", "exact_optimum", "noise_scale_for", "predict"])
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_errors_quote_no_data(head, blobs, name, method):
+    X = bad_arrays()[name]
+    clf = clone(head)
+    if method == "predict":
+        clf.fit(*blobs)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        getattr(clf, method)(X) if method == "predict" else getattr(clf, method)(X, [0, 1, 0, 1])
+    text = "".join(traceback.format_exception_only(caught.value)) + repr(caught.value.args)
+    assert "0.123" not in text and "john" not in text and "2020" not in text
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+
+
+@heads
+def test_nothing_private_is_left_in_a_fitted_model(head):
+    """No row, no exact parameter and no norm, as bytes of either precision, in a dump or a repr."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 7)), np.arange(40) % 3
+    clf = clone(head).set_params(radius=0.5, delta=1e-3)
+    optimum = clf.exact_optimum(X, y)
+    clf.fit(X, y)
+    dump = pickle.dumps(clf) + repr(clf).encode() + str(vars(clf)).encode()
+    for secret in (*X.ravel(), *np.linalg.norm(X, axis=1), *optimum):
+        for dtype in ("<f8", ">f8", "<f4", ">f4"):
+            assert np.array(secret, dtype=dtype).tobytes() not in dump
+        assert repr(float(secret)).encode() not in dump
+    assert len(optimum) == len(clf.released_parameters_)
+
+
+@heads
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"alpha": 1e-60},
+        {"alpha": 1e60},
+        {"radius": 1e-322},
+        {"norm_bound": 1e-50, "radius": 1e-50},
+        {"norm_bound": 1e50},
+        {"epsilon": 1e12},
+        {"epsilon": 1e300},
+        {"epsilon": 1e-300},
+        {"delta": 1e-310},
+        {"epsilon": 0, "delta": 1e-310, "norm_bound": 1e50},
+    ],
+    ids=str,
+)
+def test_extreme_parameters_are_certified_or_refused(head, blobs, parameters):
+    X, y = blobs
+    clf = clone(head).set_params(**parameters)
+    try:
+        clf.fit(X, y)
+    except CertificationError:
+        return
+    assert clf.certificate_.check()
+    assert np.all(np.asarray(clf.noise_scale_) > 0)
+    assert np.all(np.isfinite(clf.released_parameters_))
+    assert str(clf.certificate_)
+    noise = clf.released_parameters_ - clf.exact_optimum(X, y)
+    assert np.count_nonzero(noise) == len(noise)
+
+
+def test_underflow_never_means_no_noise():
+    X, y = np.eye(4) * 1e100, [0, 0, 1, 1]
+    for parameters in ({"radius": 1e-322}, {"radius": 1e-250, "alpha": 1e60}):
+        with pytest.raises(CertificationError, match="float64"):
+            BallDPRidgePrototype(norm_bound=None, delta=1e-3, **parameters).fit(X, y)

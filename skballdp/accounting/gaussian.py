@@ -88,7 +88,7 @@ def delta_of(epsilon: float, mu: float) -> float:
         return 0.0
     if mu == math.inf:
         return 1.0
-    return min(1.0, max(_SMALLEST_FLOAT, math.exp(_log_delta_above(epsilon, mu))))
+    return max(_SMALLEST_FLOAT, math.exp(min(0.0, _log_delta_above(epsilon, mu))))
 
 
 def mu_of(epsilon: float, delta: float) -> float:
@@ -106,8 +106,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     Returns
     -------
     float
-        Within 1e-11 relative of the exact root and never above it, so that
-        ``delta(epsilon; mu) <= delta`` holds exactly.
+        Never above the exact root, so that ``delta(epsilon; mu) <= delta`` holds exactly, and
+        within 1e-11 relative of it (for ``epsilon <= 1e12`` and ``delta >= 1e-300``).
 
     Raises
     ------
@@ -140,9 +140,11 @@ def mu_of(epsilon: float, delta: float) -> float:
     if epsilon == 0:
         return _below(at_zero)
     t = -float(ndtri(delta))
-    root = math.hypot(t, math.sqrt(2 * epsilon))
-    low = max(2 * epsilon / (root + t) if t > 0 else root - t, at_zero)
+    root = math.hypot(t, math.sqrt(2) * math.sqrt(epsilon))
+    low = max(2 * (epsilon / (root + t)) if t > 0 else root - t, at_zero)
     low *= 1 - 1e-9  # the bracket itself is computed in floats
+    if epsilon > 1e12 or delta < 1e-300:
+        return low  # beyond what the profile can be evaluated for; below the root all the same
     high = 2 * low
     log_delta = math.log(delta)
     while _log_delta(epsilon, high) < log_delta:
@@ -195,11 +197,13 @@ def epsilon_of(mu: float, delta: float) -> float:
         return math.inf
     if mu <= mu_of(0.0, delta):
         return 0.0
+    # delta(epsilon; mu) < Q(a), so the root of Q(a) = delta lies above that of the profile.
+    high = max(mu * (mu / 2 - float(ndtri(delta))) * (1 + 1e-9), _SMALLEST_FLOAT)
+    if mu > 1e6 or delta < 1e-300:
+        return high  # beyond what the profile can be evaluated for
     log_delta = math.log(delta)
     epsilon = 0.0
     if _log_delta(0.0, mu) > log_delta:  # else the root is 0 to within rounding
-        # delta(epsilon; mu) < Q(a), so the root of Q(a) = delta lies above.
-        high = max(mu * (mu / 2 - float(ndtri(delta))) * (1 + 1e-9), _SMALLEST_FLOAT)
         while _log_delta(high, mu) > log_delta:
             high *= 2
         tolerance = 1e-14 * min(mu, high)
@@ -278,8 +282,8 @@ def classical_noise_multiplier(epsilon: float, delta: float) -> float:
     Warns
     -----
     PrivacyWarning
-        If ``epsilon > 1``: the bound is proved only up to 1, and from about 10 on it adds too
-        little noise.
+        If ``epsilon > 1``: the bound is proved only up to 1, and for large epsilon it adds too
+        little noise (from about 9 on at ``delta = 1e-6``, from 8 on at 1e-3).
 
     References
     ----------
@@ -311,6 +315,8 @@ def _mills(x: float) -> float:
 def _log_delta(epsilon: float, mu: float) -> float:
     """Logarithm of the profile, for 0 < mu < inf and epsilon < inf."""
     a = epsilon / mu - mu / 2
+    if abs(a) > 1e8:
+        return -math.inf if a > 0 else 0.0
     log_density = -a * a / 2 - _LOG_SQRT_2PI
     if mu < 0.5:  # then a >= -1/4: nothing overflows
         x = a + mu / 2 * (1 + _NODES)

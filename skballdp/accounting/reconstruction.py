@@ -216,7 +216,8 @@ def support_bound(prior: Any, d: Any) -> float:
     if not np.all(d >= 0):  # NaN fails too
         raise ValueError("d must hold distances >= 0 (np.inf is allowed), got another value.")
     possible = prior > 0
-    prior, d = prior[possible], d[possible]
+    # At 100 noise scales a candidate is told apart for certain: the square must not overflow.
+    prior, d = prior[possible], np.where(d > 100, math.inf, d)[possible]
     always = float(prior[d == math.inf].sum())
     at_reference = prior[d == 0]
     moved = (d > 0) & (d < math.inf)

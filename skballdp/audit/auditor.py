@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from skballdp._validate import check_choice, check_integer, check_real
+from skballdp._validate import check_choice, check_integer, check_real, without_data
 from skballdp.accounting import reconstruction
 from skballdp.audit import attack
 from skballdp.audit.report import AuditReport, ImplementationReport, SupportReport
@@ -161,7 +161,7 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             If the estimator cannot be audited, or for parameters or data out of their domain.
         """
         m, prior = self._check_parameters()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric")
+        X, y = without_data(validate_data, self, X, y, accept_sparse="csr", dtype="numeric")
         pool = self._check_pool(X_pool, y_pool, y)
         transform, head = _split_pipeline(self.estimator)
         X = transform(X)
@@ -181,7 +181,9 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             # Read off these data once; the neighbours below must not change it.
             head = clone(head).set_params(radius=certificate.radius)
         scale = head.noise_scale_for(X, y)
-        bound = certificate.exact_id_bound(prior=prior)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # the report says what voids it
+            bound = certificate.exact_id_bound(prior=prior)
         supports = draw_supports(
             X,
             y,
@@ -258,7 +260,9 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("give both X_pool and y_pool, or neither.")
         if X_pool is None:
             return None
-        X_pool = check_array(X_pool, accept_sparse="csr", dtype="numeric", input_name="X_pool")
+        X_pool = without_data(
+            check_array, X_pool, accept_sparse="csr", dtype="numeric", input_name="X_pool"
+        )
         y_pool = column_or_1d(y_pool)
         if X_pool.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -325,7 +329,7 @@ def _split_pipeline(estimator: Any) -> tuple[Any, Any]:
         for _, step in steps:
             if step not in ("passthrough", None):
                 X = step.transform(X)
-        return check_array(X, accept_sparse="csr", dtype="numeric")
+        return without_data(check_array, X, accept_sparse="csr", dtype="numeric")
 
     return transform, head
 

@@ -171,3 +171,29 @@ def test_classical_bound_warns_where_it_is_no_guarantee():
 def test_bad_input_names_the_parameter(call, error, name):
     with pytest.raises(error, match=name):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mu_of(1.7e308, 1e-6),
+        lambda: mu_of(1e296, 1e-6),
+        lambda: mu_of(10**400, 1e-6),
+        lambda: mu_of(5e-324, 5e-324),
+        lambda: mu_of(1.0, 5e-324),
+        lambda: epsilon_of(1e155, 1e-6),
+        lambda: epsilon_of(1e300, 0.5),
+        lambda: epsilon_of(1.0, 5e-324),
+        lambda: delta_of(0, 1e10),
+        lambda: delta_of(1e300, 1e-300),
+    ],
+)
+def test_far_extremes_give_a_number(call):
+    assert call() >= 0
+
+
+def test_far_extremes_stay_on_the_safe_side():
+    assert mu_of(1e13, 1e-6) <= mu_of(1e12, 1e-6) * math.sqrt(10) * 1.01
+    assert exact_delta(1.0, mu_of(1.0, 1e-310), digits=400) <= 1e-310
+    assert exact_delta(epsilon_of(2.0, 1e-310), 2.0, digits=400) <= 1e-310
+    assert delta_of(0, 1e10) == 1.0

@@ -126,6 +126,9 @@ def test_support_bound_against_a_general_optimiser(seed):
 def test_support_bound_limits():
     assert support_bound([0.5, 0.5], [math.inf, math.inf]) == 1
     assert support_bound([0.5, 0.5], [math.inf, 0]) == pytest.approx(1)
+    for huge in (101.0, 1e10, 1e154, 1e160, 1e308):
+        assert support_bound([0.5, 0.5], [huge, huge]) == 1
+        assert support_bound([0.5, 0.3, 0.2], [huge, 0.5, 0.0]) > 0.7
     assert support_bound([0.5, 0.5], [40, 40]) == 1  # the reference implementation overflows
     assert support_bound([0.5, 0.3, 0.2], [0, 0, 0]) == pytest.approx(0.5, rel=1e-12)
     assert support_bound([1.0, 0.0], [3.0, math.inf]) == 1
