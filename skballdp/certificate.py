@@ -21,7 +21,7 @@ import numpy as np
 from skballdp._validate import check_choice, check_integer, check_real
 from skballdp.accounting import reconstruction
 from skballdp.accounting.gaussian import epsilon_of, mu_of
-from skballdp.data import longest_sum
+from skballdp.data import longest_product_sum, longest_sum
 from skballdp.erm.sensitivity import (
     class_sum_error,
     clipped_domain,
@@ -619,9 +619,9 @@ class PrivacyCertificate:
             return
         if self.noise == "none":
             raise self._inconsistent("noise", "epsilon and radius: there must be some")
-        terms = longest_sum(self.n_samples, self.n_features)
         if self.head == "ridge_prototype":
             if self.norm_bound is not None:
+                terms = longest_sum(self.n_samples, self.n_features)
                 least = class_sum_error(n_terms=terms, norm_bound=self.norm_bound)
                 if self.rounding_error < least:
                     raise self._inconsistent("rounding_error", "the shape and norm_bound")
@@ -632,7 +632,7 @@ class PrivacyCertificate:
             alpha=self.alpha,
             norm_bound=norm_bound or 0.0,
             n_features=self.n_features,
-            n_terms=terms,
+            n_terms=longest_product_sum(self.n_samples, self.n_features),
             n_classes=len(self.classes),
             fit_intercept=bool(self.fit_intercept),
             public_norm=self.public_norm,

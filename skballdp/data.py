@@ -24,12 +24,17 @@ __all__ = [
     "block_rows",
     "clipped_rows",
     "distance_tiles",
+    "longest_product_sum",
     "longest_sum",
+    "product_rows",
     "row_distances",
 ]
 
 # About 2 MB of float64 a block: it stays in the processor's cache between the norms and the sums.
 _BLOCK_ENTRIES = 2**18
+# About 32 MB for matrix products of float64 rows, which are not copied: every call of a threaded
+# product waits for all processors, so on a busy machine time is calls, not operations.
+_PRODUCT_ENTRIES = 2**22
 # A tile of pair distances: a few temporaries of this size take 8 MB.
 _TILE = 448
 
@@ -47,6 +52,21 @@ def longest_sum(n_rows: int, n_features: int) -> int:
     """
     rows = min(block_rows(n_features), n_rows)
     return rows + math.ceil(n_rows / rows)
+
+
+def product_rows(n_features: int) -> int:
+    """Rows per block in the products with dense float64 rows: public too."""
+    return max(_PRODUCT_ENTRIES // n_features, block_rows(n_features))
+
+
+def longest_product_sum(n_rows: int, n_features: int) -> int:
+    """The same as `longest_sum` for `RowBlocks.linear_sums`, whatever the type of the rows.
+
+    The blocks have `product_rows` rows or `block_rows`: at most the larger, and at most as many
+    blocks as with the smaller.
+    """
+    rows = min(block_rows(n_features), n_rows)
+    return min(product_rows(n_features), n_rows) + math.ceil(n_rows / rows)
 
 
 class Block(NamedTuple):
@@ -87,11 +107,11 @@ class RowBlocks:
         self.n_rows, self.n_features = X.shape
         self._weights: np.ndarray | None = None
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, rows_per_block: int | None = None) -> Iterator[Block]:
         """Yield the rows in order; the first pass also checks them and finds the factors."""
         first_pass = self._weights is None
         weights = np.empty(self.n_rows) if self._weights is None else self._weights
-        step = block_rows(self.n_features)
+        step = rows_per_block or block_rows(self.n_features)
         convert = not sp.issparse(self._X) and self._X.dtype != np.float64
         buffer = np.empty((min(step, self.n_rows), self.n_features)) if convert else None
         for start in range(0, self.n_rows, step):
@@ -159,7 +179,8 @@ class RowBlocks:
         d = self.n_features
         values = np.zeros(())
         gradient = np.zeros(theta.shape)
-        for block in self.blocks():
+        copied = sp.issparse(self._X) or self._X.dtype != np.float64
+        for block in self.blocks(None if copied else product_rows(d)):
             value, slopes = pointwise(block.rows, _scores(block, theta))
             values = values + value
             gradient[:, d:] += slopes.sum(axis=0)[:, None]

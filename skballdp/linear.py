@@ -15,10 +15,10 @@ from skballdp._release import (
     require_certifiable,
 )
 from skballdp._validate import check_choice, check_real, without_data
-from skballdp.data import RowBlocks
+from skballdp.data import RowBlocks, longest_product_sum
 from skballdp.erm.losses import BinaryLogistic, Loss, Softmax, SquaredHinge
 from skballdp.erm.sensitivity import gradient_error, linear_sensitivity, minimizer_radius
-from skballdp.erm.solver import minimize, neighbour_optima
+from skballdp.erm.solver import Objective, minimize, neighbour_optima
 
 __all__ = ["BallDPLogisticRegression", "BallDPSquaredHingeSVC"]
 
@@ -215,7 +215,7 @@ class _LinearHead(BallDPClassifier):
         return gradient_error(
             self._loss_of(len(problem.classes))[0],
             n_features=problem.n_features,
-            n_terms=problem.n_terms,
+            n_terms=longest_product_sum(problem.n_samples, problem.n_features),
             **self._shape_of(problem),
         )
 
@@ -230,8 +230,9 @@ class _LinearHead(BallDPClassifier):
         )
         eta = _TOLERANCE * exact
         if not problem.silent:
-            # The gradient must be computable to a quarter of what the stopping rule asks for.
-            error = 4 * self._rounding(problem) / problem.alpha
+            # The gradient must be computable to an eighth of what the stopping rule asks for: the
+            # solver needs a quarter to be sure to arrive.
+            error = 8 * self._rounding(problem) / problem.alpha
             require_certifiable(
                 problem, error=error, allowed=eta, remedy="a larger radius or a larger alpha"
             )
@@ -239,13 +240,13 @@ class _LinearHead(BallDPClassifier):
             exact=np.array([exact]),
             rule=self.sensitivity,
             solver_tolerance=eta,
-            rounding_error=0.0,  # inside the tolerance, see _solver_arguments
+            rounding_error=0.0,  # inside the tolerance, see _stopping_rule
             magnitude=minimizer_radius(
                 self._loss_of(len(problem.classes))[0], **self._shape_of(problem)
             ),
         )
 
-    def _solver_arguments(self, problem: Problem) -> dict[str, Any]:
+    def _stopping_rule(self, problem: Problem) -> dict[str, float]:
         name, _ = self._loss_of(len(problem.classes))
         max_norm = minimizer_radius(name, **self._shape_of(problem))
         rounding = self._rounding(problem)
@@ -255,18 +256,21 @@ class _LinearHead(BallDPClassifier):
         else:
             # A computed gradient of this norm has an exact one of at most alpha * eta.
             tolerance = problem.alpha * self._sensitivity_of(problem).solver_tolerance - rounding
-        return {
-            "alpha": problem.alpha,
-            "tolerance": tolerance,
-            "max_norm": max_norm,
-            "class_weight": self._weights(problem),
-            "center": self._center(problem),
-            "fit_intercept": bool(self.fit_intercept),
-        }
+        return {"tolerance": tolerance, "max_norm": max_norm}
+
+    def _objective(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> Objective:
+        return Objective.of(
+            self._loss_of(len(problem.classes))[1],
+            rows,
+            codes,
+            alpha=problem.alpha,
+            class_weight=self._weights(problem),
+            center=self._center(problem),
+            fit_intercept=bool(self.fit_intercept),
+        )
 
     def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:
-        _, loss = self._loss_of(len(problem.classes))
-        return minimize(loss, rows, codes, **self._solver_arguments(problem))
+        return minimize(self._objective(rows, codes, problem), **self._stopping_rule(problem))
 
     def _neighbour_optima(
         self,
@@ -276,9 +280,12 @@ class _LinearHead(BallDPClassifier):
         index: int,
         candidates: np.ndarray,
     ) -> np.ndarray:
-        _, loss = self._loss_of(len(problem.classes))
-        others = RowBlocks(candidates, norm_bound=problem.norm_bound)
-        return neighbour_optima(loss, rows, codes, index, others, **self._solver_arguments(problem))
+        return neighbour_optima(
+            self._objective(rows, codes, problem),
+            index,
+            RowBlocks(candidates, norm_bound=problem.norm_bound),
+            **self._stopping_rule(problem),
+        )
 
     def _flatten(self, theta: np.ndarray) -> np.ndarray:
         d = theta.shape[1] - bool(self.fit_intercept)

@@ -36,24 +36,25 @@ nobody.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from skballdp.data import RowBlocks
 from skballdp.erm.losses import Loss
 
-__all__ = ["minimize", "neighbour_optima"]
+__all__ = ["Objective", "minimize", "neighbour_optima"]
 
 # Rows of the sample that starts the solver and that its model of the curvature comes from: an
 # eighth of the data, within these limits; with fewer rows than the first, all of them.
 _SAMPLE_ROWS = (1024, 8192)
-# The sample is solved until its gradient is this fraction of the first: its optimum is no closer
-# to the optimum of all records than that.
-_SAMPLE_TOLERANCE = 0.01
+# The sample is solved until its gradient has shrunk to this fraction: its optimum is no closer to
+# the optimum of all records than that.
+_SAMPLE_REDUCTION = 0.01
 # Up to this many parameters per column of scores their Gram matrix is formed and factored.
 _LARGEST_GRAM = 1100
 # Pairs of steps and gradient differences that L-BFGS keeps.
-_MEMORY = 10
+_MEMORY = 20
 # Passes over the records after which the fast method gives up. It needs about ten.
 _MAX_PASSES = 500
 # Columns of scores, m k, that are computed together in one pass: more would leave the cache.
@@ -62,169 +63,82 @@ _MAX_COLUMNS = 256
 _Apply = Callable[[np.ndarray], np.ndarray]
 
 
-def minimize(
-    loss: Loss,
-    rows: RowBlocks,
-    codes: np.ndarray,
-    *,
-    alpha: float,
-    tolerance: float,
-    max_norm: float,
-    class_weight: np.ndarray | None = None,
-    center: np.ndarray | None = None,
-    fit_intercept: bool = True,
-) -> np.ndarray:
-    r"""Minimise the mean loss plus ``alpha/2 ||theta - center||^2``.
+@dataclass(frozen=True)
+class Objective:
+    """The function F for one data set, or for m that differ in one record.
+
+    Calling it with parameters of shape (m', k, q) and the numbers of m' data sets returns the
+    values per problem, of shape (m', v, 1), and the gradients, of shape (m', k, q). A single
+    point, of shape (1, k, q), is evaluated for all these data sets in one cheap pass.
 
     Parameters
     ----------
     loss : Loss
         The loss, which knows the number of classes.
     rows : RowBlocks
-        The records; clipped to a ball of radius `rows.norm_bound`, not None.
+        The n records, clipped to a ball (`rows.norm_bound` is not None).
     codes : ndarray of int of shape (n,)
         Class codes.
+    weights : ndarray of shape (n,)
+        Class weights over n, with sum one over the records; 0 for one that is replaced.
     alpha : float
         Regularisation, > 0.
-    tolerance : float
-        Largest norm of the gradient at the result; at least four times the bound on the rounding
-        error of the gradient, which the caller has checked.
-    max_norm : float
-        R, a bound on the norm of the minimiser of each problem.
-    class_weight : ndarray of shape (n_classes,) or None, default=None
-        Weights > 0 whose mean over the records is one; None is one for all.
-    center : ndarray of shape (k, q) or None, default=None
-        Public parameters to regularise towards; None is zero.
-    fit_intercept : bool, default=True
-        Append the constant feature 1 to the rows.
-
-    Returns
-    -------
-    ndarray of shape (k, q)
-        A point with ``||grad F|| <= tolerance``, hence within ``tolerance / alpha`` of the
-        minimiser (see the module docstring).
-
-    Notes
-    -----
-    L-BFGS, preconditioned with the inverse of a model of the second derivative that comes from a
-    sample of the rows, and started at the approximate minimiser for this sample. It needs some
-    five to ten passes over the records where unpreconditioned L-BFGS needs twenty to sixty.
-
-    If it does not arrive, gradient descent with step ``1/(alpha + L)`` takes over, L the
-    Lipschitz constant of the loss gradient, and always arrives. Proof: let e bound the error of
-    the computed gradient and g be the exact one. While ``||g|| > 2e`` a step lowers F by at
-    least ``(||g||^2 - e^2)/(2(alpha + L)) >= 3 ||g||^2/(8(alpha + L))``, which is at least a
-    fraction ``3 alpha/(4(alpha + L))`` of ``F - F*``, since ``||g||^2 >= 2 alpha (F - F*)``. F is
-    bounded below, so some iterate has ``||g|| <= 2e``, and its computed gradient is at most
-    ``3e < tolerance``. The iterates stay within 2R: each step shrinks the distance to theta* by
-    the factor ``1 - alpha/(alpha + L)`` up to an error of ``e/(alpha + L)``, the distance is at
-    most R at the start, where the start is 0 or has ``||g|| <= alpha R``, and ``e <= alpha R``.
-    """
-    objective = _Objective(loss, rows, codes, alpha, class_weight, center, fit_intercept)
-    sample = objective.sample()
-    start = objective.center[None]
-    slope = np.linalg.norm(sample(start, np.arange(1))[1])
-    rough = max(tolerance, _SAMPLE_TOLERANCE * slope)
-    start, _ = _lbfgs(sample, start, _scaling(sample), rough, max_norm)
-    return _solve(objective, start, sample.inverse_curvature(start[0]), tolerance, max_norm)[0]
-
-
-def neighbour_optima(
-    loss: Loss,
-    rows: RowBlocks,
-    codes: np.ndarray,
-    index: int,
-    candidates: RowBlocks,
-    *,
-    alpha: float,
-    tolerance: float,
-    max_norm: float,
-    class_weight: np.ndarray | None = None,
-    center: np.ndarray | None = None,
-    fit_intercept: bool = True,
-) -> np.ndarray:
-    """Minimisers for data sets in which one record is replaced, all at once.
-
-    Parameters
-    ----------
-    loss, rows, codes, alpha, tolerance, max_norm, class_weight, center, fit_intercept
-        As in `minimize`; `rows` and `codes` are the base data set.
-    index : int
-        Which record is replaced; its label stays.
-    candidates : RowBlocks
-        The m records that take its place, one in each data set; clipped like `rows`.
-
-    Returns
-    -------
-    ndarray of shape (m, k, q)
-        For each data set a point with gradient norm at most `tolerance`, as from `minimize`.
-
-    Notes
-    -----
-    The base optimum is found once and the curvature there is modelled once, from all records
-    (exactly, for one column of scores). The optima of the neighbours are O(1/n) away: a Newton
-    step from the base optimum, for which only the replaced record matters, leaves an error of
-    about the tolerance, and one to three passes over the records, each for all data sets, finish
-    and certify them. Each data set is held to its own stopping rule, with the same fallback.
-    """
-    base = _Objective(loss, rows, codes, alpha, class_weight, center, fit_intercept)
-    start = minimize(
-        loss,
-        rows,
-        codes,
-        alpha=alpha,
-        tolerance=tolerance,
-        max_norm=max_norm,
-        class_weight=class_weight,
-        center=center,
-        fit_intercept=fit_intercept,
-    )[None]
-    inverse_curvature = base.inverse_curvature(start[0])
-    replacements = candidates.clipped()
-    together = max(1, _MAX_COLUMNS // loss.n_scores)
-    return np.concatenate(
-        [
-            _solve(
-                base.with_replaced(index, replacements[first : first + together]),
-                start,
-                inverse_curvature,
-                tolerance,
-                max_norm,
-            )
-            for first in range(0, len(replacements), together)
-        ]
-    )
-
-
-class _Objective:
-    """The function F for one data set, or for m that differ in one record.
-
-    Calling it with parameters of shape (m', k, q) and the numbers of m' data sets returns the
-    values per problem, of shape (m', v, 1), and the gradients, of shape (m', k, q). A single
-    point, of shape (1, k, q), is evaluated for all these data sets in one cheap pass.
+    center : ndarray of shape (k, q)
+        Parameters at which the regulariser is zero.
+    replacements : ndarray of shape (m, q) or None, default=None
+        Augmented record of each of m data sets that is not among `rows`; None stands for m = 1
+        and no such record.
+    label, label_weight : ndarray of shape (1,)
+        Its code and weight, the same for all.
     """
 
-    def __init__(
-        self,
+    loss: Loss
+    rows: RowBlocks
+    codes: np.ndarray
+    weights: np.ndarray
+    alpha: float
+    center: np.ndarray
+    replacements: np.ndarray | None = None
+    label: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=int))
+    label_weight: np.ndarray = field(default_factory=lambda: np.zeros(1))
+
+    @classmethod
+    def of(
+        cls,
         loss: Loss,
         rows: RowBlocks,
         codes: np.ndarray,
+        *,
         alpha: float,
-        class_weight: np.ndarray | None,
-        center: np.ndarray | None,
-        fit_intercept: bool,
-    ):
-        self.loss = loss
-        self.rows = rows
-        self.codes = codes
-        self.alpha = alpha
-        shape = (loss.n_scores, rows.n_features + fit_intercept)
-        self.center = np.zeros(shape) if center is None else center
-        per_class = np.ones(loss.n_classes) if class_weight is None else class_weight
-        self.weights = per_class[codes] / rows.n_rows
-        self.replacements = np.zeros((1, 0))
+        class_weight: np.ndarray | None = None,
+        center: np.ndarray | None = None,
+        fit_intercept: bool = True,
+    ) -> "Objective":
+        """The objective of one data set.
 
-    def sample(self) -> "_Objective":
+        Parameters
+        ----------
+        loss, rows, codes, alpha
+            As in the class.
+        class_weight : ndarray of shape (n_classes,) or None, default=None
+            Weights > 0 with mean one over the records; None is one for all.
+        center : ndarray of shape (k, q) or None, default=None
+            Public parameters to regularise towards; None is zero.
+        fit_intercept : bool, default=True
+            Append the constant feature 1 to the rows.
+
+        Returns
+        -------
+        Objective
+            F of the module docstring.
+        """
+        if class_weight is None:
+            class_weight = np.ones(loss.n_classes)
+        if center is None:
+            center = np.zeros((loss.n_scores, rows.n_features + fit_intercept))
+        return cls(loss, rows, codes, class_weight[codes] / rows.n_rows, alpha, center)
+
+    def sample(self) -> "Objective":
         """The same for a fixed pseudo-random sample of the rows, or for all if they are few."""
         n = self.rows.n_rows
         size = min(max(n // 8, _SAMPLE_ROWS[0]), _SAMPLE_ROWS[1])
@@ -232,31 +146,31 @@ class _Objective:
             return self
         # The choice must not follow the order of the rows, which may be sorted or interleaved.
         chosen = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
-        part = self._copy()
-        part.rows = self.rows.take(chosen)
-        part.codes = self.codes[chosen]
-        part.weights = self.weights[chosen] * (n / size)
-        return part
+        return replace(
+            self,
+            rows=self.rows.take(chosen),
+            codes=self.codes[chosen],
+            weights=self.weights[chosen] * (n / size),
+        )
 
-    def with_replaced(self, index: int, replacements: np.ndarray) -> "_Objective":
+    def with_replaced(self, index: int, replacements: np.ndarray) -> "Objective":
         """The same for m data sets: row `index` is replaced by each of m clipped dense rows."""
-        result = self._copy()
-        result.label = self.codes[[index]]
-        result.label_weight = self.weights[index]
-        result.weights = self.weights.copy()
-        result.weights[index] = 0.0
+        weights = self.weights.copy()
+        weights[index] = 0.0
         ones = np.ones((len(replacements), self.center.shape[1] - replacements.shape[1]))
-        result.replacements = np.hstack([replacements, ones])
-        return result
-
-    def _copy(self) -> "_Objective":
-        result = object.__new__(_Objective)
-        result.__dict__.update(self.__dict__)
-        return result
+        return replace(
+            self,
+            weights=weights,
+            replacements=np.hstack([replacements, ones]),
+            label=self.codes[[index]],
+            label_weight=self.weights[[index]],
+        )
 
     @property
     def curvature_bound(self) -> float:
         """A bound on the second derivative of F: alpha + L."""
+        if self.rows.norm_bound is None:
+            raise ValueError("the gradient is Lipschitz only for rows in a ball; set norm_bound.")
         augmented = self.rows.norm_bound**2 + self.center.shape[1] - self.rows.n_features
         return self.alpha + self.loss.curvature_bound * augmented
 
@@ -273,7 +187,7 @@ class _Objective:
 
         value, gradient = self.rows.linear_sums(theta.reshape(m * k, q), pointwise)
         gradient = gradient.reshape(m, k, q)
-        if self.replacements.size:
+        if self.replacements is not None:
             z = self.replacements[which]
             scores = np.vecdot(theta, z[:, None])[:, None]
             values, slopes = self.loss.value_and_slope(scores, self.label)
@@ -307,12 +221,106 @@ class _Objective:
         return lambda g: g @ inverse
 
 
-def _scaling(objective: _Objective) -> _Apply:
+def minimize(objective: Objective, *, tolerance: float, max_norm: float) -> np.ndarray:
+    r"""Minimise F for one data set.
+
+    Parameters
+    ----------
+    objective : Objective
+        F.
+    tolerance : float
+        Largest norm of the gradient at the result; at least four times the bound on the rounding
+        error of the gradient, which the caller has checked.
+    max_norm : float
+        R, a bound on the norm of the minimiser of each problem.
+
+    Returns
+    -------
+    ndarray of shape (k, q)
+        A point with ``||grad F|| <= tolerance``, hence within ``tolerance / alpha`` of the
+        minimiser (see the module docstring).
+
+    Notes
+    -----
+    L-BFGS, preconditioned with the inverse of a model of the second derivative that comes from a
+    sample of the rows, and started at the approximate minimiser for this sample. It needs some
+    five to ten passes over the records where unpreconditioned L-BFGS needs twenty to sixty.
+
+    If it does not arrive, gradient descent with step ``1/(alpha + L)`` takes over, L the
+    Lipschitz constant of the loss gradient, and always arrives. Proof: let e bound the error of
+    the computed gradient and g be the exact one. While ``||g|| > 2e`` a step lowers F by at
+    least ``(||g||^2 - e^2)/(2(alpha + L)) >= 3 ||g||^2/(8(alpha + L))``, which is at least a
+    fraction ``3 alpha/(4(alpha + L))`` of ``F - F*``, since ``||g||^2 >= 2 alpha (F - F*)``. So
+    F - F* falls geometrically, and with it ``||g||^2 <= 2(alpha + L)(F - F*)``, until some
+    iterate has ``||g|| <= 2e``; its computed gradient is at most ``3e < tolerance``. The iterates
+    stay within 2R: each step shrinks the distance to theta* by the factor
+    ``1 - alpha/(alpha + L)`` up to an error of ``e/(alpha + L)``, the distance is at most R at
+    the start, which is 0 or has ``||g|| <= alpha R``, and ``e <= alpha R``.
+    """
+    sample = objective.sample()
+    start, _ = _lbfgs(
+        sample, objective.center[None], _scaling(sample), tolerance, max_norm, _SAMPLE_REDUCTION
+    )
+    return _solve(objective, start, sample.inverse_curvature(start[0]), tolerance, max_norm)[0]
+
+
+def neighbour_optima(
+    objective: Objective,
+    index: int,
+    candidates: RowBlocks,
+    *,
+    tolerance: float,
+    max_norm: float,
+) -> np.ndarray:
+    """Minimise F for data sets in which one record is replaced, all at once.
+
+    Parameters
+    ----------
+    objective : Objective
+        F for the base data set.
+    index : int
+        Which record is replaced; its label stays.
+    candidates : RowBlocks
+        The m records that take its place, one in each data set; clipped like the others.
+    tolerance, max_norm : float
+        As in `minimize`, for each data set.
+
+    Returns
+    -------
+    ndarray of shape (m, k, q)
+        For each data set a point with gradient norm at most `tolerance`, as from `minimize`.
+
+    Notes
+    -----
+    The base optimum is found once and the curvature there is modelled once, from all records
+    (exactly, for one column of scores). The optima of the neighbours are O(1/n) away: a Newton
+    step from the base optimum, for which only the replaced record matters, leaves an error of
+    about the tolerance, and one to three passes over the records, each for all data sets, finish
+    and certify them. Each data set is held to its own stopping rule, with the same fallback.
+    """
+    start = minimize(objective, tolerance=tolerance, max_norm=max_norm)[None]
+    inverse_curvature = objective.inverse_curvature(start[0])
+    replacements = candidates.clipped()
+    together = max(1, _MAX_COLUMNS // objective.loss.n_scores)
+    optima = [
+        _solve(
+            objective.with_replaced(index, replacements[first : first + together]),
+            start,
+            inverse_curvature,
+            tolerance,
+            max_norm,
+        )
+        for first in range(0, len(replacements), together)
+    ]
+    return np.concatenate(optima)
+
+
+def _scaling(objective: Objective) -> _Apply:
     return lambda g: g / objective.curvature_bound
 
 
 def _solve(
-    objective: _Objective,
+    objective: Objective,
     start: np.ndarray,
     inverse_curvature: _Apply,
     tolerance: float,
@@ -330,17 +338,18 @@ def _solve(
 
 
 def _lbfgs(
-    objective: _Objective,
+    objective: Objective,
     start: np.ndarray,
     inverse_curvature: _Apply,
     tolerance: float,
     max_norm: float,
+    reduction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Preconditioned L-BFGS for all problems of m data sets, one pass over the records a step.
 
     Parameters
     ----------
-    objective : _Objective
+    objective : Objective
         The m objectives.
     start : ndarray of shape (1, k, q)
         Where all of them start.
@@ -348,6 +357,8 @@ def _lbfgs(
         First model of the inverse of the second derivative.
     tolerance, max_norm : float
         As in `minimize`.
+    reduction : float, default=0.0
+        Stop as well at this fraction of the first gradient norm.
 
     Returns
     -------
@@ -365,7 +376,7 @@ def _lbfgs(
     Otherwise the problem keeps its point and direction, and tries a shorter step in the next
     pass.
     """
-    m, k, q = max(len(objective.replacements), 1), *start.shape[1:]
+    _, k, q = start.shape
     inner = (-1, k, q) if objective.loss.separable else (-1, 1, k * q)
 
     def evaluate(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -375,9 +386,12 @@ def _lbfgs(
     def solved(gradient: np.ndarray) -> np.ndarray:
         return np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
 
-    result = np.repeat(start, m, axis=0)
-    which, unfinished = np.arange(m), []
+    m = 1 if objective.replacements is None else len(objective.replacements)
+    which = np.arange(m)
+    unfinished: list[int] = []
     value, gradient = evaluate(start)
+    tolerance = max(tolerance, reduction * float(np.linalg.norm(gradient)))
+    result = np.repeat(start, m, axis=0)
     theta = result.reshape(inner)
     step = np.ones_like(value)
     scale = np.ones_like(value)
@@ -398,7 +412,7 @@ def _lbfgs(
             break
 
         def precondition(g: np.ndarray) -> np.ndarray:
-            return inverse_curvature(g.reshape(-1, k, q)).reshape(g.shape)
+            return inverse_curvature(g.reshape(-1, q)).reshape(g.shape)
 
         direction = _direction(gradient, history, precondition, scale)
         trial = theta + step * direction
@@ -406,7 +420,7 @@ def _lbfgs(
         slope, trial_slope = _dot(direction, gradient), _dot(direction, trial_gradient)
         accept = trial_value <= value + 1e-4 * step * slope
         accept |= (trial_value <= value * (1 + 1e-12)) & (np.abs(trial_slope) <= -0.8 * slope)
-        accept |= solved(trial_gradient)[:, None, None]
+        accept |= _dot(trial_gradient, trial_gradient) <= tolerance**2 / inner[1]
         accept &= _dot(trial, trial) <= 4 * max_norm**2
 
         moved = np.where(accept, trial - theta, 0.0)
@@ -418,9 +432,7 @@ def _lbfgs(
         history = [*history[1 - _MEMORY :], (moved, change, rho)]
         fit = _dot(change, precondition(change))
         scale = np.divide(product, fit, where=usable, out=scale)
-        # A rejected step is shortened to the minimum of the parabola through the two slopes.
-        shorter = step * np.clip(slope / np.minimum(slope - trial_slope, slope), 0.1, 0.5)
-        step = np.where(accept, 1.0, shorter)
+        step = np.where(accept, 1.0, 0.4 * step)
         theta = np.where(accept, trial, theta)
         value = np.where(accept, trial_value, value)
         gradient = np.where(accept, trial_gradient, gradient)
@@ -450,23 +462,20 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _gradient_descent(
-    objective: _Objective,
+    objective: Objective,
     theta: np.ndarray,
     which: np.ndarray,
     tolerance: float,
     max_norm: float,
 ) -> np.ndarray:
     """Gradient descent with step ``1/(alpha + L)``: slow and certain, see `minimize`."""
-    theta = theta.copy()
     result = np.empty_like(theta)
     running = np.arange(len(which))
     _, gradient = objective(theta, which)
     # The proof needs a start whose distance to the optimum is at most R.
-    per_problem = (1, 2) if not objective.loss.separable else (2,)
-    far = (
-        np.linalg.norm(gradient, axis=per_problem, keepdims=True) > 0.9 * objective.alpha * max_norm
-    )
-    theta = np.where(far, 0.0, theta)
+    problem = 2 if objective.loss.separable else (1, 2)
+    distance = np.linalg.norm(gradient, axis=problem, keepdims=True) / objective.alpha
+    theta = np.where(distance < 0.9 * max_norm, theta, 0.0)
     while running.size:
         _, gradient = objective(theta, which[running])
         done = np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
