@@ -28,11 +28,17 @@ from skballdp.accounting.gaussian import mu_of
 from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of_epsilon
 from skballdp.audit import AuditReport, MAPReconstructionAuditor
 from skballdp.exceptions import PrivacyWarning
+from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.prototype import BallDPRidgePrototype
 from skballdp.radius import policy_level, radius_quantiles
 
 __all__ = ["Dataset", "load_digits_split", "load_npz", "load_pair", "main"]
 
+_HEADS: dict[str, Any] = {
+    "prototype": BallDPRidgePrototype,
+    "logistic": BallDPLogisticRegression,
+    "hinge": BallDPSquaredHingeSVC,
+}
 _POLICIES = ("standard", "q95", "q80", "q50")
 _ARRAYS = ("X_train", "y_train", "X_test", "y_test")
 
@@ -174,8 +180,8 @@ def _parser() -> argparse.ArgumentParser:
 
     fit = commands.add_parser(
         "fit",
-        help="fit a private nearest-prototype classifier and print what it promises",
-        description="Fit a private nearest-prototype classifier and print what it promises.",
+        help="fit a private classifier and print what it promises",
+        description="Fit a private classifier and print what it promises.",
     )
     fit.add_argument(
         "file",
@@ -203,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     audit = commands.add_parser(
         "audit",
         help="attack a private head on your own data",
-        description="Fit a private nearest-prototype classifier on a part of the data, attack it "
+        description="Fit a private classifier on a part of the data, attack it "
         "with candidates from the rest, and set the measured success beside the certificate. "
         "Exit status 1 if the audit fails.",
     )
@@ -260,11 +266,25 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_promise(parser: argparse.ArgumentParser, *, epsilon: float) -> None:
+    parser.add_argument(
+        "--head", choices=tuple(_HEADS), default="prototype", help="default: prototype"
+    )
     parser.add_argument("--epsilon", type=float, default=epsilon, help=f"default: {epsilon:g}")
     parser.add_argument("--delta", type=float, default=1e-6, help="default: 1e-6")
     parser.add_argument("--alpha", type=float, default=0.01, help="regularisation, default: 0.01")
     parser.add_argument(
         "--norm-bound", type=float, default=1.0, help="longer rows are projected, default: 1"
+    )
+
+
+def _head(args: argparse.Namespace, radius: float | str) -> Any:
+    """The classifier that the options describe."""
+    return _HEADS[args.head](
+        radius,
+        epsilon=args.epsilon,
+        delta=args.delta,
+        alpha=args.alpha,
+        norm_bound=args.norm_bound,
     )
 
 
@@ -363,13 +383,7 @@ def _audit(args: argparse.Namespace) -> int:
                 f"--public-fraction={share:g} leaves no public or no private record of some class."
             ) from None
         radius = _public_radius(args.radius, X_public, y_public, args.norm_bound)
-        clf = BallDPRidgePrototype(
-            radius,
-            epsilon=args.epsilon,
-            delta=args.delta,
-            alpha=args.alpha,
-            norm_bound=args.norm_bound,
-        )
+        clf = _head(args, radius)
         auditor = MAPReconstructionAuditor(
             clf,
             n_candidates=args.candidates,
@@ -444,13 +458,7 @@ def _progress() -> Callable[[str], None]:
 
 def _fit(args: argparse.Namespace) -> int:
     data = load_digits_split() if args.file is None else load_npz(args.file)
-    clf = BallDPRidgePrototype(
-        radius=args.radius,
-        epsilon=args.epsilon,
-        delta=args.delta,
-        alpha=args.alpha,
-        norm_bound=args.norm_bound,
-    )
+    clf = _head(args, args.radius)
     clf.fit(data.X_train, data.y_train)
     print(f"data: {args.file or 'digits (scikit-learn)'}")
     print(f"test accuracy: {clf.score(data.X_test, data.y_test):.4f}")

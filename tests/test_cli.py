@@ -11,7 +11,15 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import Normalizer
 
-from skballdp import AuditReport, MAPReconstructionAuditor, PrivacyCertificate, cli
+from skballdp import (
+    AuditReport,
+    BallDPLogisticRegression,
+    BallDPRidgePrototype,
+    BallDPSquaredHingeSVC,
+    MAPReconstructionAuditor,
+    PrivacyCertificate,
+    cli,
+)
 from skballdp.accounting.gaussian import mu_of
 from skballdp.cli import load_npz, main
 
@@ -48,6 +56,21 @@ def test_fit_on_a_file(npz, tmp_path, capsys):
     assert certificate.classes == ("blue", "green", "red")
     assert (certificate.radius, certificate.epsilon, certificate.delta) == (0.5, 2.0, 1e-4)
     assert (certificate.alpha, certificate.norm_bound) == (0.1, 1.5)
+
+
+@pytest.mark.parametrize("head", ["prototype", "logistic", "hinge"])
+def test_heads_and_the_noiseless_reference(npz, head, capsys):
+    arguments = ["fit", str(npz), "--head", head, "--epsilon", "1e-3", "--delta", "1e-4"]
+    assert main([*arguments, "--reference"]) == 0
+    printed = capsys.readouterr().out
+    data = load_npz(npz)
+    cls = {
+        "prototype": BallDPRidgePrototype,
+        "logistic": BallDPLogisticRegression,
+        "hinge": BallDPSquaredHingeSVC,
+    }[head]
+    exact = cls(epsilon=np.inf).fit(data.X_train, data.y_train)
+    assert f"without noise: {exact.score(data.X_test, data.y_test):.4f}" in printed
 
 
 def test_weak_promises_are_announced(npz, capsys):

@@ -104,6 +104,10 @@ def test_raise_tells_nothing_about_the_rows():
     with pytest.raises(ValueError, match=r"norm_bound=1\.0") as caught:
         RowBlocks(X, norm_bound=1.0, out_of_bound="raise").class_sums(np.array([0, 1]), 2)
     assert "1.23" not in str(caught.value)
+    with pytest.raises(ValueError, match="norm_bound"):  # a hair is too much
+        RowBlocks((1 + 1e-12) * np.eye(2), norm_bound=1.0, out_of_bound="raise").class_sums(
+            np.array([0, 1]), 2
+        )
     unit = np.random.default_rng(0).standard_normal((500, 100))
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     RowBlocks(unit, norm_bound=1.0, out_of_bound="raise").class_sums(np.zeros(500, int), 1)

