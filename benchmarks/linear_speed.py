@@ -1,7 +1,7 @@
 """Fits and audits of the linear heads against scikit-learn, at the same gradient norm.
 
-Both minimise the same function: scikit-learn gets the augmented column and no intercept, and C is
-``1 / (alpha n)``. Of its solvers the fastest counts, each at the largest power of ten as `tol` whose
+Both minimise the same function: scikit-learn gets the augmented column and no intercept, and C =
+``1 / (alpha n)``. Of its solvers the fastest counts, each at the largest power of ten as tol whose
 result has a gradient norm of at most ``alpha eta``, which is where ours stops. The runs take turns,
 and the best of each counts. With ``--data``, real embeddings follow the synthetic ones.
 """
