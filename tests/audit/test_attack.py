@@ -59,7 +59,7 @@ def test_reference_supports_and_posteriors(entry):
     optima = head.neighbour_optima(X, y, index, np.vstack([Z, X[index]]))
     scale = head.noise_scale_for(X, y)
     if linear:
-        # Ours has 0.2 % for the tolerance of the solver, the reference something that depends on its
+        # Ours has 0.2 % for the solver's tolerance, the reference something that depends on the
         # data; and its own optima are rough.
         assert scale == pytest.approx(entry["sigma"], rel=1e-2)
         scale, rel = entry["sigma"], 1e-2

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
@@ -17,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from skballdp import (
     AuditReport,
     BallDPRidgePrototype,
+    BallDPSquaredHingeSVC,
     MAPReconstructionAuditor,
     radius_quantiles,
 )
@@ -318,3 +320,29 @@ def test_few_features_and_few_records():
         .report_
     )
     assert report.passed and len(report.supports) == 6
+
+
+def test_squared_hinge_candidates_beyond_the_margin_are_tied():
+    """Records without gradient leave no trace: ten candidates, one optimum, a blind guess."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    X = np.where(y[:, None] == 1, 1.0, -1.0) * [0.9, 0.0] + 0.02 * rng.standard_normal((400, 2))
+    near = np.where(y == 1, 1.0, -1.0) * np.where(np.arange(400) < 40, 0.1, 1.0)
+    X[:, 0] *= np.abs(near)  # a few records hold the margin well inside
+    head = BallDPSquaredHingeSVC(0.05, alpha=1e-3, epsilon=8.0)
+    far = MAPReconstructionAuditor(head, n_releases=3000, n_fits=0, random_state=1).fit(X, y)
+    tied = [support for support in far.report_.supports if support.n_distinct == 1]
+    assert tied and far.report_.passed
+    for support in tied:
+        assert support.bayes_success == pytest.approx(0.1)
+        assert support.exact_id_rate == pytest.approx(0.1, abs=6 * math.sqrt(0.09 / 30_000))
+    exposed = [support for support in far.report_.supports if support.n_distinct > 1]
+    assert all(support.n_distinct <= 10 for support in exposed)
+
+
+def test_extra_arrays_are_routed():
+    """X_pool and y_pool are metadata in scikit-learn's sense."""
+    auditor = MAPReconstructionAuditor(BallDPRidgePrototype())
+    with config_context(enable_metadata_routing=True):
+        requested = auditor.set_fit_request(X_pool=True, y_pool=True)
+        assert requested.get_metadata_routing().fit.requests == {"X_pool": True, "y_pool": True}
