@@ -158,24 +158,21 @@ class SquaredHinge(Loss):
         self, scores: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Loss`."""
-        sign = self._signs(codes)
-        slopes = sign * scores
-        np.subtract(1, slopes, out=slopes)
+        label = (..., np.arange(len(codes)), codes if self.n_classes > 2 else 0)
+        sign = _signs(codes)[:, 0] if self.n_classes == 2 else 1.0
+        slopes = 1 + scores
+        slopes[label] = 1 - sign * scores[label]
         np.maximum(slopes, 0, out=slopes)
         values = np.square(slopes)
-        slopes *= -2 * sign
+        slopes *= 2
+        slopes[label] *= -sign
         return values, slopes
 
     def mean_curvature(self, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """See `Loss`."""
-        return 2 * np.mean(self._signs(codes) * scores < 1, axis=-1)
-
-    def _signs(self, codes: np.ndarray) -> np.ndarray:
-        if self.n_classes == 2:
-            return _signs(codes)
-        signs = np.full((self.n_classes, len(codes)), -1.0)
-        signs[codes, np.arange(len(codes))] = 1.0
-        return signs.T  # the memory order of the scores, see `skballdp.data`
+        return np.count_nonzero(self.value_and_slope(scores, codes)[1], axis=-1) * (
+            self.curvature_bound / self.n_scores
+        )
 
 
 def _signs(codes: np.ndarray) -> np.ndarray:

@@ -35,7 +35,6 @@ The number of iterations and the final gradient depend on the data and leave thi
 nobody.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,8 +44,8 @@ from skballdp.erm.losses import Loss
 
 __all__ = ["Objective", "minimize", "neighbour_optima"]
 
-# Rows of the sample that starts the solver and that its model of the curvature comes from: an
-# eighth of the data, within these limits; with fewer rows than the first, all of them.
+# Rows of the sample that starts the solver and that its model of the curvature comes from: a
+# tenth of the data, within these limits; with fewer rows than the first, all of them.
 _SAMPLE_ROWS = (1024, 8192)
 # The sample is solved until its gradient has shrunk to this fraction: its optimum is no closer to
 # the optimum of all records than that.
@@ -59,8 +58,6 @@ _MEMORY = 20
 _MAX_PASSES = 500
 # Columns of scores, m k, that are computed together in one pass: more would leave the cache.
 _MAX_COLUMNS = 256
-
-_Apply = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class Objective:
     def sample(self) -> "Objective":
         """The same for a fixed pseudo-random sample of the rows, or for all if they are few."""
         n = self.rows.n_rows
-        size = min(max(n // 8, _SAMPLE_ROWS[0]), _SAMPLE_ROWS[1])
+        size = min(max(n // 10, _SAMPLE_ROWS[0]), _SAMPLE_ROWS[1])
         if size >= n:
             return self
         # The choice must not follow the order of the rows, which may be sorted or interleaved.
@@ -199,8 +196,8 @@ class Objective:
             squares = squares.sum(axis=1, keepdims=True)
         return (value + self.alpha / 2 * squares)[..., None], gradient + self.alpha * offset
 
-    def inverse_curvature(self, theta: np.ndarray) -> _Apply:
-        """A model of the inverse of the second derivative at theta, as a function.
+    def inverse_curvature(self, theta: np.ndarray) -> np.ndarray | None:
+        """A model of the inverse of the second derivative at theta, of shape (q, q).
 
         The model is the same for all columns of scores: the inverse of
         ``sum_i w_i c_i z_i z_i^T + alpha``, c_i the mean curvature of the loss of record i. For
@@ -208,17 +205,17 @@ class Objective:
         (k, k) curvature as a Kronecker factor, saves no pass.
         """
         if theta.shape[1] > _LARGEST_GRAM:
-            return _scaling(self)
+            return None
 
         def pointwise(part: slice, scores: np.ndarray) -> np.ndarray:
             return self.weights[part] * self.loss.mean_curvature(scores, self.codes[part])
 
         hessian = self.rows.gram(theta, pointwise)
-        hessian[np.diag_indices_from(hessian)] += self.alpha
+        # The second term keeps the single-precision matrix positive definite for any alpha.
+        hessian[np.diag_indices_from(hessian)] += self.alpha + 1e-6 * np.trace(hessian)
         # Not a Cholesky factor: numpy cannot solve with one, and scipy has BLAS threads of its
         # own, which compete with numpy's for the processors and slow the passes down tenfold.
-        inverse = np.linalg.inv(hessian)
-        return lambda g: g @ inverse
+        return np.linalg.inv(hessian)
 
 
 def minimize(objective: Objective, *, tolerance: float, max_norm: float) -> np.ndarray:
@@ -258,9 +255,7 @@ def minimize(objective: Objective, *, tolerance: float, max_norm: float) -> np.n
     the start, which is 0 or has ``||g|| <= alpha R``, and ``e <= alpha R``.
     """
     sample = objective.sample()
-    start, _ = _lbfgs(
-        sample, objective.center[None], _scaling(sample), tolerance, max_norm, _SAMPLE_REDUCTION
-    )
+    start = _rough_optimum(sample, tolerance, max_norm)
     return _solve(objective, start, sample.inverse_curvature(start[0]), tolerance, max_norm)[0]
 
 
@@ -298,8 +293,9 @@ def neighbour_optima(
     about the tolerance, and one to three passes over the records, each for all data sets, finish
     and certify them. Each data set is held to its own stopping rule, with the same fallback.
     """
-    start = minimize(objective, tolerance=tolerance, max_norm=max_norm)[None]
+    start = _rough_optimum(objective.sample(), tolerance, max_norm)
     inverse_curvature = objective.inverse_curvature(start[0])
+    start = _solve(objective, start, inverse_curvature, tolerance, max_norm)
     replacements = candidates.clipped()
     together = max(1, _MAX_COLUMNS // objective.loss.n_scores)
     optima = [
@@ -315,14 +311,16 @@ def neighbour_optima(
     return np.concatenate(optima)
 
 
-def _scaling(objective: Objective) -> _Apply:
-    return lambda g: g / objective.curvature_bound
+def _rough_optimum(sample: Objective, tolerance: float, max_norm: float) -> np.ndarray:
+    """Where the solver starts, of shape (1, k, q): near the minimiser for a sample."""
+    center = sample.center[None]
+    return _lbfgs(sample, center, None, tolerance, max_norm, _SAMPLE_REDUCTION)[0]
 
 
 def _solve(
     objective: Objective,
     start: np.ndarray,
-    inverse_curvature: _Apply,
+    inverse_curvature: np.ndarray | None,
     tolerance: float,
     max_norm: float,
 ) -> np.ndarray:
@@ -340,7 +338,7 @@ def _solve(
 def _lbfgs(
     objective: Objective,
     start: np.ndarray,
-    inverse_curvature: _Apply,
+    inverse_curvature: np.ndarray | None,
     tolerance: float,
     max_norm: float,
     reduction: float = 0.0,
@@ -353,8 +351,9 @@ def _lbfgs(
         The m objectives.
     start : ndarray of shape (1, k, q)
         Where all of them start.
-    inverse_curvature : callable
-        First model of the inverse of the second derivative.
+    inverse_curvature : ndarray of shape (q, q) or None
+        Model of the inverse of the second derivative; None is the usual multiple of the identity,
+        from the last step.
     tolerance, max_norm : float
         As in `minimize`.
     reduction : float, default=0.0
@@ -379,80 +378,89 @@ def _lbfgs(
     _, k, q = start.shape
     inner = (-1, k, q) if objective.loss.separable else (-1, 1, k * q)
 
-    def evaluate(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         value, gradient = objective(point.reshape(-1, k, q), which)
-        return value, gradient.reshape(inner)
-
-    def solved(gradient: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
+        if inverse_curvature is None:
+            newton = gradient / objective.curvature_bound
+        else:
+            newton = (gradient.reshape(-1, q) @ inverse_curvature).reshape(gradient.shape)
+        return value, gradient.reshape(inner), newton.reshape(inner)
 
     m = 1 if objective.replacements is None else len(objective.replacements)
     which = np.arange(m)
     unfinished: list[int] = []
-    value, gradient = evaluate(start)
+    value, gradient, newton = evaluate(start)
     tolerance = max(tolerance, reduction * float(np.linalg.norm(gradient)))
     result = np.repeat(start, m, axis=0)
     theta = result.reshape(inner)
-    step = np.ones_like(value)
-    scale = np.ones_like(value)
-    history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    step, scale = np.ones_like(value), np.ones_like(value)
+    history: list[tuple[np.ndarray, ...]] = []
     for passes in range(_MAX_PASSES + 1):
-        done = solved(gradient)
+        done = np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
         stuck = ~done & ((step < 1e-9).any(axis=(1, 2)) | (passes == _MAX_PASSES))
         unfinished.extend(which[stuck])
         leave = done | stuck
         if leave.any():
             result[which[leave]] = theta[leave].reshape(-1, k, q)
             stay = ~leave
-            history = [(s[stay], y[stay], rho[stay]) for s, y, rho in history]
-            theta, value, gradient, step, scale, which = (
-                a[stay] for a in (theta, value, gradient, step, scale, which)
+            history = [tuple(a[stay] for a in pair) for pair in history]
+            which, theta, value, gradient, newton, step, scale = (
+                a[stay] for a in (which, theta, value, gradient, newton, step, scale)
             )
         if not len(which):
             break
 
-        def precondition(g: np.ndarray) -> np.ndarray:
-            return inverse_curvature(g.reshape(-1, q)).reshape(g.shape)
-
-        direction = _direction(gradient, history, precondition, scale)
+        direction = _direction(gradient, newton, scale, history)
         trial = theta + step * direction
-        trial_value, trial_gradient = evaluate(trial)
+        trial_value, trial_gradient, trial_newton = evaluate(trial)
         slope, trial_slope = _dot(direction, gradient), _dot(direction, trial_gradient)
         accept = trial_value <= value + 1e-4 * step * slope
         accept |= (trial_value <= value * (1 + 1e-12)) & (np.abs(trial_slope) <= -0.8 * slope)
         accept |= _dot(trial_gradient, trial_gradient) <= tolerance**2 / inner[1]
         accept &= _dot(trial, trial) <= 4 * max_norm**2
 
-        moved = np.where(accept, trial - theta, 0.0)
-        change = np.where(accept, trial_gradient - gradient, 0.0)
+        moved, change, newton_change = (
+            np.where(accept, new - old, 0.0)
+            for new, old in (
+                (trial, theta),
+                (trial_gradient, gradient),
+                (trial_newton, newton),
+            )
+        )
         product = _dot(moved, change)
         # Strong convexity makes the product positive; rounding can spoil it in tiny steps.
         usable = accept & (product > objective.alpha / 2 * _dot(moved, moved))
         rho = np.divide(1.0, product, where=usable, out=np.zeros_like(product))
-        history = [*history[1 - _MEMORY :], (moved, change, rho)]
-        fit = _dot(change, precondition(change))
-        scale = np.divide(product, fit, where=usable, out=scale)
+        scale = np.divide(product, _dot(change, newton_change), where=usable, out=scale)
+        history = [*history[1 - _MEMORY :], (moved, change, newton_change, rho)]
         step = np.where(accept, 1.0, 0.4 * step)
         theta = np.where(accept, trial, theta)
         value = np.where(accept, trial_value, value)
         gradient = np.where(accept, trial_gradient, gradient)
+        newton = np.where(accept, trial_newton, newton)
     return result, np.array(unfinished, dtype=int)
 
 
 def _direction(
     gradient: np.ndarray,
-    history: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
-    precondition: _Apply,
+    newton: np.ndarray,
     scale: np.ndarray,
+    history: list[tuple[np.ndarray, ...]],
 ) -> np.ndarray:
-    """The two-loop recursion; pairs with rho = 0, from rejected steps, change nothing."""
-    direction = -gradient
+    """The two-loop recursion of L-BFGS, with the model P of the inverse curvature applied before.
+
+    `newton` is P times the gradient, and the history holds P times each change of it, so that P
+    is applied once a pass. Pairs with rho = 0, from rejected steps, change nothing.
+    """
     weights = []
-    for moved, change, rho in reversed(history):
-        weights.append(rho * _dot(moved, direction))
-        direction = direction - weights[-1] * change
-    direction = scale * precondition(direction)
-    for (moved, change, rho), weight in zip(history, reversed(weights), strict=True):
+    direction, modelled = -gradient, -newton
+    for moved, change, newton_change, rho in reversed(history):
+        weight = rho * _dot(moved, direction)
+        direction = direction - weight * change
+        modelled = modelled - weight * newton_change
+        weights.append(weight)
+    direction = scale * modelled
+    for (moved, change, _, rho), weight in zip(history, reversed(weights), strict=True):
         direction += (weight - rho * _dot(change, direction)) * moved
     return direction
 
