@@ -1,7 +1,7 @@
 # `make check` is what CI runs. Every target uses the Python of the active environment.
 PYTHON ?= python
 
-.PHONY: check lint format types test
+.PHONY: check lint format types test verify
 
 check: lint types test
 
@@ -18,3 +18,7 @@ types:
 
 test:
 	$(PYTHON) -m pytest --durations=20
+
+# What takes more than the tests may: the adversary on its full grid. About ten minutes.
+verify:
+	$(PYTHON) -m pytest -m verify tests/verify
