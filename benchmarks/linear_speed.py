@@ -56,7 +56,7 @@ def competitors(cls: type, n: int, n_parameters: int) -> dict[str, Callable[[flo
             )
         }
     names = ["lbfgs", "newton-cg"]
-    if n_parameters < 5000:  # beyond, its Hessian is the square of that
+    if n_parameters < 1000:  # beyond, its Hessian alone takes longer than the others
         names.append("newton-cholesky")
     return {
         name: lambda tol, name=name: LogisticRegression(
