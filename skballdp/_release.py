@@ -30,12 +30,13 @@ from skballdp._validate import (
     check_real,
     without_data,
 )
+from skballdp.accounting import discrete
 from skballdp.accounting.gaussian import mu_of
 from skballdp.certificate import PrivacyCertificate
 from skballdp.data import RowBlocks, clipped_rows, longest_sum
 from skballdp.erm.sensitivity import clipped_domain
 from skballdp.exceptions import CertificationError, PrivacyWarning
-from skballdp.noise import make_rng, perturb
+from skballdp.noise import CAVEATS, make_rng, perturb
 from skballdp.radius import READ_FROM_DATA, Radius, resolve_radius
 
 __all__ = ["BallDPClassifier", "Problem", "Sensitivity", "domain", "require_certifiable"]
@@ -55,6 +56,7 @@ class Problem:
     norm_bound: float | None
     out_of_bound: str
     radius: Radius
+    noise: str
 
     @property
     def n_terms(self) -> int:
@@ -82,6 +84,8 @@ class Sensitivity:
         Promised distances of the computed to the exact optimum.
     magnitude : float
         Bound on the absolute value of a parameter.
+    n_coordinates : int
+        How many parameters can differ between two neighbours.
     """
 
     exact: np.ndarray
@@ -89,12 +93,35 @@ class Sensitivity:
     solver_tolerance: float
     rounding_error: float
     magnitude: float
+    n_coordinates: int
 
     @property
     def total(self) -> np.ndarray:
-        """What the noise is calibrated to; both neighbours are computed inexactly."""
+        """Of the computed parameters; both neighbours are computed inexactly."""
         allowance = 2 * (self.solver_tolerance + self.rounding_error)
         return np.where(self.exact > 0, self.exact + allowance, 0.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How the noise follows from a sensitivity: the ratio, and one value per block of the rest.
+
+    Attributes
+    ----------
+    mu : float
+        Bound on sensitivity over noise scale.
+    sensitivity : ndarray of shape (n_blocks,)
+        What the noise is calibrated to, rounding to the grid included.
+    grid : ndarray of shape (n_blocks,)
+        Spacing of the released parameters; 0 for continuous noise.
+    scale : ndarray of shape (n_blocks,)
+        Standard deviation of the noise.
+    """
+
+    mu: float
+    sensitivity: np.ndarray
+    grid: np.ndarray
+    scale: np.ndarray
 
 
 class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -173,22 +200,21 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         problem, codes = self._problem(X, y)
         rng = make_rng(self.random_state)
         sensitivity = self._sensitivity_of(problem)
-        mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
-        scale = _noise_scale(problem, sensitivity, mu)
+        calibration = _calibrate(problem, sensitivity)
         voided_by, notes = self._weaknesses(problem)
         for sentence in (*voided_by, *notes):
             warnings.warn(f"{type(self).__name__}: {sentence}", PrivacyWarning, stacklevel=2)
 
         exact = self._optimum(self._rows(X, problem), codes, problem)
-        released, noise = perturb(exact, scale[:, np.newaxis], rng=rng)
+        released = perturb(exact, calibration.scale, calibration.grid, rng=rng)
         del exact
 
         self.classes_ = problem.classes
         self.radius_ = problem.radius.value
-        self.sensitivity_ = _scalar_if_equal(sensitivity.total)
-        self.noise_scale_ = _scalar_if_equal(scale)
+        self.sensitivity_ = _scalar_if_equal(calibration.sensitivity)
+        self.noise_scale_ = _scalar_if_equal(calibration.scale)
         self._set_released(released, problem)
-        caveats = (() if problem.silent else noise.caveats) + notes + self._assumptions(problem)
+        caveats = (() if problem.silent else CAVEATS[problem.noise]) + notes
         self.certificate_ = PrivacyCertificate(
             estimator=type(self).__name__,
             epsilon=problem.epsilon,
@@ -196,10 +222,11 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
             radius=problem.radius.value,
             radius_source=problem.radius.source,
             radius_epsilon=problem.radius.epsilon,
-            mu=mu,
-            sensitivity=tuple(sensitivity.total.tolist()),
+            mu=calibration.mu,
+            sensitivity=tuple(calibration.sensitivity.tolist()),
             sensitivity_rule=sensitivity.rule,
-            noise_scale=tuple(scale.tolist()),
+            noise_scale=tuple(calibration.scale.tolist()),
+            grid=tuple(calibration.grid.tolist()),
             solver_tolerance=sensitivity.solver_tolerance,
             rounding_error=sensitivity.rounding_error,
             n_samples=problem.n_samples,
@@ -210,9 +237,9 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
             norm_bound=problem.norm_bound,
             out_of_bound=problem.out_of_bound,
             **self._certified_parameters(problem),
-            noise="none" if problem.silent else noise.kind,
+            noise="none" if problem.silent else problem.noise,
             voided_by=voided_by,
-            caveats=caveats,
+            caveats=caveats + self._assumptions(problem),
         )
         return self
 
@@ -303,9 +330,8 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
         problem, _ = self._problem(X, y)
-        sensitivity = self._sensitivity_of(problem)
-        mu = math.inf if problem.silent else mu_of(problem.epsilon, problem.delta)
-        scale = _scalar_if_equal(_noise_scale(problem, sensitivity, mu))
+        calibration = _calibrate(problem, self._sensitivity_of(problem))
+        scale = _scalar_if_equal(calibration.scale)
         return scale if isinstance(scale, float) else np.repeat(scale, problem.n_features)
 
     def __sklearn_tags__(self) -> Any:
@@ -322,6 +348,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         if norm_bound is not None:
             norm_bound = check_real("norm_bound", norm_bound, low=1e-50, high=1e50)
         check_choice("out_of_bound", self.out_of_bound, ("clip", "raise"))
+        check_choice("noise", self.noise, ("discrete", "continuous"))
         if X.dtype.kind not in "biuf":
             raise ValueError(
                 f"X must hold real numbers, got dtype {X.dtype}. Convert it to floats."
@@ -341,6 +368,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
             norm_bound=norm_bound,
             out_of_bound=self.out_of_bound,
             radius=radius,
+            noise=self.noise,
         )
         self._check_head(problem)
         return problem, codes
@@ -412,11 +440,13 @@ def require_certifiable(problem: Problem, *, error: float, allowed: float, remed
         )
 
 
-def _noise_scale(problem: Problem, sensitivity: Sensitivity, mu: float) -> np.ndarray:
-    """Noise scale per block, rounded up: sensitivity / scale <= mu in floats too."""
+def _calibrate(problem: Problem, sensitivity: Sensitivity) -> Calibration:
+    """Noise for the promise, rounded up: sensitivity / scale <= mu in floats too."""
     total = sensitivity.total
+    nothing = np.zeros_like(total)
     if problem.silent:
-        return np.zeros_like(total)
+        return Calibration(mu=math.inf, sensitivity=total, grid=nothing, scale=nothing)
+    mu = mu_of(problem.epsilon, problem.delta)
     with np.errstate(over="ignore"):
         scale = total / mu * (1 + 2.0**-51)
     changing = sensitivity.exact > 0
@@ -426,6 +456,16 @@ def _noise_scale(problem: Problem, sensitivity: Sensitivity, mu: float) -> np.nd
             f"the noise scale {np.max(total):.3g} / {mu:.3g} is beyond the range of float64. Use "
             "values of radius, norm_bound, alpha, epsilon and delta that are nearer to 1."
         )
+    if problem.noise == "discrete":
+        mu, grid, scale = discrete.calibrate(
+            total,
+            problem.epsilon,
+            problem.delta,
+            n_coordinates=sensitivity.n_coordinates,
+            magnitude=sensitivity.magnitude,
+        )
+        total = total + discrete.grid_term(grid, sensitivity.n_coordinates)
+        return Calibration(mu=mu, sensitivity=total, grid=grid, scale=scale)
     # Much less than that above the spacing of floats, and rounding would swallow the noise.
     if np.min(scale[changing]) < 2.0**-44 * sensitivity.magnitude:
         raise CertificationError(
@@ -433,7 +473,7 @@ def _noise_scale(problem: Problem, sensitivity: Sensitivity, mu: float) -> np.nd
             f"parameters of up to {sensitivity.magnitude:.3g}. Use a smaller epsilon or a larger "
             "radius; epsilon=np.inf releases without noise."
         )
-    return scale
+    return Calibration(mu=mu, sensitivity=total, grid=nothing, scale=scale)
 
 
 def _scalar_if_equal(values: np.ndarray) -> Any:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from skballdp._validate import check_choice, check_integer, check_real
-from skballdp.accounting import reconstruction
-from skballdp.accounting.gaussian import epsilon_of, mu_of
+from skballdp.accounting import discrete, gaussian, reconstruction
 from skballdp.data import longest_product_sum, longest_sum
 from skballdp.erm.sensitivity import (
     class_sum_error,
@@ -60,12 +59,14 @@ class PrivacyCertificate:
         Signal-to-noise ratio ``sensitivity / noise scale`` that (epsilon, delta) allow.
     sensitivity : tuple of float
         L2 sensitivity, one value per independently noised block, in the unit of the released
-        parameters; includes ``2 * (solver_tolerance + rounding_error)``.
+        parameters; includes ``2 * (solver_tolerance + rounding_error)`` and rounding to the grid.
     sensitivity_rule : str
         Which bound it is: ``"per_class"``, ``"min_count"`` or ``"global"`` for prototypes,
         ``"tight"`` or ``"paper"`` for linear heads.
     noise_scale : tuple of float
         Standard deviation of the noise, per block.
+    grid : tuple of float
+        Power of two of which every released parameter of a block is a multiple; 0 without one.
     solver_tolerance : float
         Distance of the solver's result to the optimum, promised in advance (0: closed form).
     rounding_error : float
@@ -88,8 +89,8 @@ class PrivacyCertificate:
         Largest class weight, weights having mean one over the records.
     public_norm : float
         Norm of the public model that a linear head is regularised towards.
-    noise : str
-        Name of the sampler.
+    noise : {"discrete", "continuous", "none"}
+        Law of the noise: exact discrete Gaussian on the grid, idealised normals in float64.
     voided_by : tuple of str
         One sentence per condition that voids the promise; empty when it holds.
     caveats : tuple of str
@@ -141,6 +142,7 @@ class PrivacyCertificate:
     sensitivity: tuple[float, ...]
     sensitivity_rule: str
     noise_scale: tuple[float, ...]
+    grid: tuple[float, ...]
     solver_tolerance: float
     rounding_error: float
     n_samples: int
@@ -192,8 +194,8 @@ class PrivacyCertificate:
 
         Notes
         -----
-        ``mu(t) = max over blocks of (Delta(t) + 2 (solver tolerance + rounding error)) / sigma``
-        with the same tolerance, error and sigma as at the radius.
+        ``mu(t) = max over blocks of (Delta(t) + 2 (solver tolerance + rounding error)
+        + grid term) / sigma`` with the same tolerance, error, grid and sigma as at the radius.
         """
         distance = check_real("distance", distance, low=0.0)
         if distance == 0:
@@ -218,8 +220,8 @@ class PrivacyCertificate:
         -------
         float
             The smallest epsilon such that the release is (epsilon, delta)-private for pairs at
-            this distance; exact for the Gaussian release, rounded up. It is **not** proportional
-            to the distance.
+            this distance; exact for the Gaussian release (for the discrete one see
+            `skballdp.accounting.discrete`), rounded up. It is **not** proportional to the distance.
 
         Raises
         ------
@@ -231,7 +233,10 @@ class PrivacyCertificate:
 
     def _epsilon_at(self, distance: float, delta: float) -> float:
         mu = self.mu_at(distance)
-        epsilon = epsilon_of(mu, delta)
+        if self.noise == "discrete":
+            epsilon = discrete.epsilon_of(mu, delta, **self._lattice())
+        else:
+            epsilon = gaussian.epsilon_of(mu, delta)
         if mu <= self.mu and delta >= self.delta:
             epsilon = min(epsilon, self.epsilon)
         return epsilon + (self.radius_epsilon if mu > 0 else 0.0)
@@ -249,7 +254,8 @@ class PrivacyCertificate:
         Returns
         -------
         float
-            ``order * mu(distance)^2 / 2``, rounded up, plus the privacy loss of the radius.
+            ``order * mu(distance)^2 / 2``, rounded up, plus the privacy loss of the radius. It
+            holds for discrete Gaussian noise as it stands (Canonne, Kamath and Steinke 2020).
 
         Raises
         ------
@@ -297,6 +303,10 @@ class PrivacyCertificate:
         If the radius cost epsilon_r, kappa is multiplied by ``e^epsilon_r``: given the radius the
         bound is a concave increasing function of the blind success (Jensen), and the law of the
         radius moves by at most that factor.
+
+        With discrete noise the direct bound is multiplied by ``e^a``: each candidate makes no event
+        more than ``e^a`` times as likely as rounded continuous noise does, and the law that all
+        candidates are compared with may be that of rounded continuous noise.
         """
         self._warn_if_void()
         return self._exact_id_bound(n_candidates, prior, method)
@@ -316,7 +326,10 @@ class PrivacyCertificate:
             kappa = reconstruction.dp_bound(epsilon=self.radius_epsilon, delta=0.0, kappa=kappa)
         if method == "dp":
             return reconstruction.dp_bound(epsilon=self.epsilon, delta=self.delta, kappa=kappa)
-        return reconstruction.exact_id_bound(mu=self.mu, kappa=kappa, method=method)
+        bound = reconstruction.exact_id_bound(mu=self.mu, kappa=kappa, method=method)
+        if self.noise == "discrete" and method == "gaussian":
+            bound = min(1.0, bound * math.exp(discrete.ratio_excess(**self._lattice())))
+        return bound
 
     def check(self) -> bool:
         """Recompute the certificate from its own public numbers.
@@ -336,7 +349,12 @@ class PrivacyCertificate:
         silent = self.epsilon == math.inf or self.radius == 0
         if silent and self.holds:
             raise self._inconsistent("voided_by", "epsilon and radius: there is no noise")
-        wanted = math.inf if silent else mu_of(self.epsilon, self.delta)
+        wanted = math.inf
+        if not silent and self.noise == "discrete":
+            wanted = discrete.mu_of(self.epsilon, self.delta, **self._lattice())
+            wanted *= 1 + 5e-13  # fit knew a lower bound on the steps, and mu_of errs by that
+        elif not silent:
+            wanted = gaussian.mu_of(self.epsilon, self.delta)
         if not wanted * (1 - 1e-9) <= self.mu <= wanted:
             raise self._inconsistent("mu", "epsilon and delta")
         self._check_allowances(silent)
@@ -509,8 +527,9 @@ class PrivacyCertificate:
             f"with {min(self.class_counts)} to {max(self.class_counts)} records",
             f"sensitivity {_span(self.sensitivity)} ({self.sensitivity_rule}); solver tolerance "
             f"{self.solver_tolerance:.3g} and rounding error {self.rounding_error:.3g} included",
-            f"noise scale {_span(self.noise_scale)} ({self.noise}); signal-to-noise ratio mu "
-            f"{self.mu:.6g}",
+            f"noise scale {_span(self.noise_scale)} ({self.noise}"
+            + (f", in multiples of {_span(self.grid)}" if self.noise == "discrete" else "")
+            + f"); signal-to-noise ratio mu {self.mu:.6g}",
         ]
 
     def _sensitivity_at(self, distance: float) -> np.ndarray:
@@ -539,8 +558,23 @@ class PrivacyCertificate:
                 mode=self.sensitivity_rule,
             )
             exact = np.array([linear])
-        allowance = 2 * (self.solver_tolerance + self.rounding_error) if distance > 0 else 0.0
-        return np.where(exact > 0, exact + allowance, 0.0)
+        allowance = 2 * (self.solver_tolerance + self.rounding_error)
+        rounding = discrete.grid_term(np.asarray(self.grid), self._n_coordinates)
+        return np.where(exact > 0, exact + allowance + rounding, 0.0)
+
+    @property
+    def _n_coordinates(self) -> int:
+        """How many parameters can differ between two neighbours."""
+        if self.head == "ridge_prototype":
+            return self.n_features
+        binary = len(self.classes) == 2
+        return (1 if binary else len(self.classes)) * (self.n_features + bool(self.fit_intercept))
+
+    def _lattice(self) -> dict[str, Any]:
+        """What the accounting of discrete noise depends on, besides mu."""
+        noisy = [(s, g) for s, g in zip(self.noise_scale, self.grid, strict=True) if g > 0]
+        steps = min(scale / grid for scale, grid in noisy)
+        return {"steps": steps, "n_coordinates": self._n_coordinates}
 
     def _ratio(self, sensitivity: np.ndarray) -> float:
         """Largest ratio of sensitivity to noise scale over the blocks that can change."""
@@ -582,6 +616,9 @@ class PrivacyCertificate:
             "sensitivity": sequence(real(0, 1e300)),
             "sensitivity_rule": lambda value: value in rules,
             "noise_scale": sequence(real(0, 1e300)),
+            "grid": sequence(
+                lambda value: real(0, 1e300)(value) and math.frexp(value)[0] in (0, 0.5)
+            ),
             "solver_tolerance": real(0, 1e300),
             "rounding_error": real(0, 1e300),
             "n_samples": integer(2),
@@ -594,7 +631,7 @@ class PrivacyCertificate:
             "fit_intercept": lambda value: type(value) is bool if linear else value is None,
             "weight_max": real(1, 1e15),
             "public_norm": real(0, 1e60),
-            "noise": text,
+            "noise": lambda value: value in ("discrete", "continuous", "none"),
             "voided_by": sequence(text),
             "caveats": sequence(text),
         }
@@ -612,6 +649,11 @@ class PrivacyCertificate:
             raise self._inconsistent("delta", "epsilon")
         if self.norm_bound is not None and self.radius > 2 * self.norm_bound:
             raise self._inconsistent("radius", "norm_bound: it is at most twice that")
+        on_grid = [self.noise == "discrete" and scale > 0 for scale in self.noise_scale]
+        if [spacing > 0 for spacing in self.grid] != on_grid:
+            raise self._inconsistent("grid", "noise and noise_scale")
+        if self.noise == "discrete" and not (any(on_grid) and self._lattice()["steps"] >= 1):
+            raise self._inconsistent("grid", "noise_scale: it is too coarse")
 
     def _check_allowances(self, silent: bool) -> None:
         """Rounding error and solver tolerance are at least what the formulas ask for."""
@@ -679,6 +721,7 @@ _FLOAT_FIELDS = (
 _TUPLE_FIELDS = (
     "sensitivity",
     "noise_scale",
+    "grid",
     "classes",
     "class_counts",
     "voided_by",

@@ -44,6 +44,7 @@ class _LinearHead(BallDPClassifier):
         public_coef: Any = None,
         public_intercept: Any = None,
         classes: Any = None,
+        noise: str = "discrete",
         random_state: Any = None,
     ):
         self.radius = radius
@@ -58,6 +59,7 @@ class _LinearHead(BallDPClassifier):
         self.public_coef = public_coef
         self.public_intercept = public_intercept
         self.classes = classes
+        self.noise = noise
         self.random_state = random_state
 
     def _loss_of(self, n_classes: int) -> tuple[str, Loss]:
@@ -220,8 +222,9 @@ class _LinearHead(BallDPClassifier):
         )
 
     def _sensitivity_of(self, problem: Problem) -> Sensitivity:
+        name, loss = self._loss_of(len(problem.classes))
         exact = linear_sensitivity(
-            self._loss_of(len(problem.classes))[0],
+            name,
             radius=domain(problem)[0],
             n_samples=problem.n_samples,
             weight_max=self._weight_max(problem),
@@ -241,9 +244,8 @@ class _LinearHead(BallDPClassifier):
             rule=self.sensitivity,
             solver_tolerance=eta,
             rounding_error=0.0,  # inside the tolerance, see _stopping_rule
-            magnitude=minimizer_radius(
-                self._loss_of(len(problem.classes))[0], **self._shape_of(problem)
-            ),
+            magnitude=minimizer_radius(name, **self._shape_of(problem)),
+            n_coordinates=loss.n_scores * (problem.n_features + bool(self.fit_intercept)),
         )
 
     def _stopping_rule(self, problem: Problem) -> dict[str, float]:
@@ -351,6 +353,9 @@ class BallDPLogisticRegression(_LinearHead):
         towards instead of zero.
     classes : array-like of shape (n_classes,) or None, default=None
         Label domain; None takes the labels in y, which are public under this adjacency.
+    noise : {"discrete", "continuous"}, default="discrete"
+        Exact discrete Gaussian noise on a public grid, or, for comparison, idealised normals in
+        float64, whose digits can tell more than the certificate says.
     random_state : None, int or numpy generator, default=None
         None draws from the operating system's entropy. Anything else makes the noise
         reproducible, **voids the certificate** and warns; clones with one seed share their noise.
@@ -495,6 +500,9 @@ class BallDPSquaredHingeSVC(_LinearHead):
         towards instead of zero.
     classes : array-like of shape (n_classes,) or None, default=None
         Label domain; None takes the labels in y, which are public under this adjacency.
+    noise : {"discrete", "continuous"}, default="discrete"
+        Exact discrete Gaussian noise on a public grid, or, for comparison, idealised normals in
+        float64, whose digits can tell more than the certificate says.
     random_state : None, int or numpy generator, default=None
         None draws from the operating system's entropy. Anything else makes the noise
         reproducible, **voids the certificate** and warns; clones with one seed share their noise.

@@ -64,6 +64,9 @@ class BallDPRidgePrototype(BallDPClassifier):
         zero.
     classes : array-like of shape (n_classes,) or None, default=None
         Label domain; None takes the labels in y, which are public under this adjacency.
+    noise : {"discrete", "continuous"}, default="discrete"
+        Exact discrete Gaussian noise on a public grid, or, for comparison, idealised normals in
+        float64, whose digits can tell more than the certificate says.
     random_state : None, int or numpy generator, default=None
         None draws from the operating system's entropy. Anything else makes the noise
         reproducible, **voids the certificate** and warns; clones with one seed share their noise.
@@ -153,6 +156,7 @@ class BallDPRidgePrototype(BallDPClassifier):
         prior_scale: float | None = None,
         public_prototypes: Any = None,
         classes: Any = None,
+        noise: str = "discrete",
         random_state: Any = None,
     ):
         self.radius = radius
@@ -166,6 +170,7 @@ class BallDPRidgePrototype(BallDPClassifier):
         self.prior_scale = prior_scale
         self.public_prototypes = public_prototypes
         self.classes = classes
+        self.noise = noise
         self.random_state = random_state
 
     @property
@@ -240,8 +245,8 @@ class BallDPRidgePrototype(BallDPClassifier):
         check_is_fitted(self)
         X = without_data(validate_data, self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         prototypes = self.prototypes_
-        noise = prototypes.shape[1] * np.square(self.noise_scale_)
-        offset = (np.square(prototypes).sum(axis=1) - noise) / 2
+        added = prototypes.shape[1] * np.square(self.noise_scale_)
+        offset = (np.square(prototypes).sum(axis=1) - added) / 2
         scores = safe_sparse_dot(X, prototypes.T) - offset
         scores += self._prior_score
         scores[:, ~self._predictable] = -np.inf
@@ -342,6 +347,7 @@ class BallDPRidgePrototype(BallDPClassifier):
             solver_tolerance=0.0,
             rounding_error=rounding,
             magnitude=norm_bound + public_norm,
+            n_coordinates=problem.n_features,
         )
 
     def _optimum(self, rows: RowBlocks, codes: np.ndarray, problem: Problem) -> np.ndarray:

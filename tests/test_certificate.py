@@ -30,7 +30,20 @@ def test_it_holds_and_checks(certificate):
     assert certificate.holds
     assert certificate.voided_by == ()
     assert certificate.check() is True
-    assert any("idealised continuous noise" in caveat for caveat in certificate.caveats)
+    assert not any("idealised" in caveat for caveat in certificate.caveats)
+    assert certificate.noise == "discrete"
+
+
+def test_continuous_noise_is_certified_with_its_caveat(blobs, certificate):
+    rule = certificate.sensitivity_rule
+    clf = BallDPRidgePrototype(0.7, epsilon=2.0, calibration=rule, noise="continuous").fit(*blobs)
+    other = clf.certificate_
+    assert other.check() and other.noise == "continuous" and set(other.grid) == {0.0}
+    assert any("idealised continuous noise" in caveat for caveat in other.caveats)
+    assert other.mu == mu_of(2.0, 1e-6)
+    # What exact noise costs.
+    np.testing.assert_allclose(other.noise_scale, certificate.noise_scale, rtol=1e-9)
+    assert np.all(np.less(other.noise_scale, certificate.noise_scale))
 
 
 def test_it_is_frozen_and_made_of_plain_numbers(certificate):
@@ -91,6 +104,11 @@ def test_other_json_is_refused(text):
         ("noise_scale", lambda value: (*value[:-1], value[-1] * 0.9999)),
         ("noise_scale", lambda value: tuple(0.0 for _ in value)),
         ("mu", lambda value: value * (1 + 1e-12)),
+        ("grid", lambda value: tuple(2 * item for item in value)),
+        ("grid", lambda value: tuple(0.75 * item for item in value)),
+        ("grid", lambda value: tuple(0.0 for _ in value)),
+        ("grid", lambda value: value[1:]),
+        ("noise", lambda value: "continuous"),
         ("alpha", lambda value: math.inf),
         ("alpha", lambda value: math.nan),
         ("radius", lambda value: -1.0),
@@ -150,7 +168,9 @@ def test_the_curve_is_the_exact_one(certificate):
 
 def test_mu_covers_the_worst_block(certificate):
     ratio = np.array(certificate.sensitivity) / np.array(certificate.noise_scale)
-    assert ratio.max() <= certificate.mu == mu_of(certificate.epsilon, certificate.delta)
+    continuous = mu_of(certificate.epsilon, certificate.delta)
+    assert ratio.max() <= certificate.mu <= continuous
+    assert certificate.mu == pytest.approx(continuous, rel=1e-9)
     assert ratio.min() == pytest.approx(certificate.mu, rel=1e-12)
 
 

@@ -44,6 +44,8 @@ BAD_PARAMETERS = [
     ("alpha", -1.0, ValueError),
     ("alpha", math.inf, ValueError),
     ("alpha", "auto", TypeError),
+    ("noise", "gaussian", ValueError),
+    ("noise", None, TypeError),
     ("classes", "ab", ValueError),
     ("classes", [0], ValueError),
     ("classes", [0, 0, 1, 2], ValueError),
@@ -151,6 +153,23 @@ def test_what_float64_cannot_certify_is_refused_before_the_data_are_read(head, b
         assert name in str(caught.value)
 
 
+@heads
+def test_released_parameters_lie_on_a_public_grid(head, blobs):
+    """Multiples of a power of two that, like the scale, is known before the rows are read."""
+    clf = clone(head).fit(*blobs)
+    certificate = clf.certificate_
+    assert certificate.noise == "discrete" and certificate.check()
+    released = clf.released_parameters_.reshape(len(certificate.grid), -1)
+    for block, grid, scale in zip(released, certificate.grid, certificate.noise_scale, strict=True):
+        np.testing.assert_array_equal(block / grid, np.rint(block / grid))
+        assert np.all(np.abs(block / grid) < 2.0**53)
+        assert 2.0**24 <= scale / grid <= 2.0**41
+    continuous = clone(head).set_params(noise="continuous").fit(*blobs)
+    scaled = continuous.released_parameters_ / max(certificate.grid)
+    assert np.any(scaled != np.rint(scaled)) or np.max(np.abs(scaled)) >= 2.0**51
+    assert continuous.certificate_.noise == "continuous" and continuous.certificate_.check()
+
+
 def test_noise_beyond_float64_is_refused(blobs):
     clf = BallDPRidgePrototype(epsilon=0, delta=5e-324, norm_bound=1e50)
     with pytest.raises(CertificationError, match="float64"):
@@ -236,10 +255,12 @@ def test_nothing_private_is_left_in_a_fitted_model(head):
     optimum = clf.exact_optimum(X, y)
     clf.fit(X, y)
     dump = pickle.dumps(clf) + repr(clf).encode() + str(vars(clf)).encode()
-    for secret in (*X.ravel(), *np.linalg.norm(X, axis=1), *optimum):
-        for dtype in ("<f8", ">f8", "<f4", ">f4"):
-            assert np.array(secret, dtype=dtype).tobytes() not in dump
-        assert repr(float(secret)).encode() not in dump
+    for secrets in (X.ravel(), np.linalg.norm(X, axis=1), optimum):
+        for i, secret in enumerate(secrets):
+            # Four bytes occur by chance, more so among multiples of a grid: two numbers in a row.
+            for dtype, length in (("<f8", 1), (">f8", 1), ("<f4", 2), (">f4", 2)):
+                assert secrets[i : i + length].astype(dtype).tobytes().ljust(8) not in dump
+            assert repr(float(secret)).encode() not in dump
     assert len(optimum) == len(clf.released_parameters_)
 
 
