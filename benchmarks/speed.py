@@ -1,5 +1,6 @@
 """Speed of fits against scikit-learn and against one pass over the data, interleaved."""
 
+import os
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -8,7 +9,13 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestCentroid
 
-from skballdp import BallDPRidgePrototype, MAPReconstructionAuditor, radius_quantiles
+from skballdp import (
+    BallDPRidgePrototype,
+    BlockRRLabelTransformer,
+    MAPReconstructionAuditor,
+    radius_quantiles,
+)
+from skballdp.labels import block_rr, rr, rr_floor, rr_on_bins, rr_with_prior
 
 ROUNDS = 7
 
@@ -46,6 +53,7 @@ def main(folder: str | None) -> None:
             print(f"  {name:26s} {seconds:8.4f} s   ours / this = {ours / seconds:6.2f}")
     audit_speed()
     radius_speed()
+    label_speed()
 
 
 def audit_speed() -> None:
@@ -95,3 +103,42 @@ def radius_speed() -> None:
             f"  {name:26s} {times[name]:8.4f} s, {peak:6.1f} MB   "
             f"this / ours = {times[name] / ours:.2f}"
         )
+
+
+def label_speed() -> None:
+    """Draws of noisy labels against uniforms and against reading random bytes, and encoding."""
+    n, rng = 10_000_000, np.random.default_rng(0)
+
+    def read_bytes() -> None:
+        for _ in range(8 * n // 100_000):
+            os.urandom(100_000)
+
+    for K in (10, 1000):
+        codes = rng.integers(0, K, n)
+        prior = np.sort(rng.dirichlet(np.ones(K)))[::-1]
+        mechanisms = {
+            "rr": rr(K, 1.0),
+            "rr_with_prior": rr_with_prior(prior, 1.0),
+            "rr_floor": rr_floor(prior, 0.5 / (1 + (K - 1) * np.exp(-1)), 1.0),
+            "block_rr": block_rr(1.0, prior=prior, sigma=1.2, l=3),
+        }
+        jobs: dict[str, Callable[[], object]] = {
+            "uniforms": lambda: rng.random(n),
+            "random bytes": read_bytes,
+        }
+        for name, mechanism in mechanisms.items():
+            jobs[f"{name}, seeded"] = lambda m=mechanism, codes=codes: m.sample(codes, rng)
+            jobs[f"{name}, system"] = lambda m=mechanism, codes=codes: m.sample(codes)
+        coder = BlockRRLabelTransformer("rr", classes=np.arange(K)).fit([0])
+        jobs["encoding"] = lambda coder=coder, codes=codes: coder._encode(codes)
+        classes = np.arange(K)
+        jobs["searchsorted"] = lambda classes=classes, codes=codes: classes.searchsorted(codes)
+        times = interleaved(jobs, rounds=5)
+        print(f"labels, 10 million, {K} classes")
+        for name, seconds in times.items():
+            base = "random bytes" if name.endswith("system") else "uniforms"
+            base = "searchsorted" if name == "encoding" else base
+            print(f"  {name:26s} {seconds:8.4f} s   this / {base} = {seconds / times[base]:6.2f}")
+    values, prior = np.linspace(0, 1, 1000), np.full(1000, 1e-3)
+    times = interleaved({"rr_on_bins": lambda: rr_on_bins(values, prior, 4.0)}, rounds=2)
+    print(f"  RR-on-Bins, 1,000 values   {times['rr_on_bins']:8.4f} s")

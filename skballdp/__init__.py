@@ -4,6 +4,7 @@ from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of
 from skballdp.audit import AuditReport, MAPReconstructionAuditor
 from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.labels import BlockRRLabelTransformer, LabelPrivacyCertificate
 from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.model_selection import strongest_within
 from skballdp.prototype import BallDPRidgePrototype
@@ -16,7 +17,9 @@ __all__ = [
     "BallDPLogisticRegression",
     "BallDPRidgePrototype",
     "BallDPSquaredHingeSVC",
+    "BlockRRLabelTransformer",
     "CertificationError",
+    "LabelPrivacyCertificate",
     "MAPReconstructionAuditor",
     "PrivacyCertificate",
     "PrivacyWarning",

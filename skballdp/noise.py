@@ -35,17 +35,22 @@ import math
 import os
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import accumulate
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
+
+from skballdp._validate import check_real
 
 __all__ = [
     "CAVEATS",
     "LARGEST_SCALE",
     "RandomWords",
+    "UniformMixture",
     "discrete_gaussian",
+    "discrete_laplace",
     "exact_bernoulli",
     "make_rng",
     "perturb",
@@ -97,6 +102,14 @@ class RandomWords:
         """Consume n words that were peeked at."""
         self._ahead = self._ahead[n:]
 
+    def draw(self, n: int) -> np.ndarray:
+        """Consume the next n words; the array may be read-only."""
+        if len(self._ahead) == 0:
+            return self._read(n)
+        words = self.peek(n)
+        self.skip(n)
+        return words
+
     def take(self) -> int:
         """Consume one word."""
         word = int(self.peek(1)[0])
@@ -104,7 +117,7 @@ class RandomWords:
         return word
 
 
-def make_rng(random_state: Any) -> RandomWords:
+def make_rng(random_state: Any, *, stream: int = 0) -> RandomWords:
     """Return a stream of random words: the operating system for None, else a seeded one.
 
     Parameters
@@ -112,7 +125,11 @@ def make_rng(random_state: Any) -> RandomWords:
     random_state : None, int, numpy Generator or RandomState
         Anything but None makes the noise reproducible by whoever knows it, which voids the
         promise; the caller warns and says so in the certificate. A generator is asked for 32
-        bytes, whatever happens next. numpy's global generator is never used.
+        bytes, whatever happens next. numpy's global generator is never used. A stream that this
+        function returned is returned again.
+    stream : int, default=0
+        With an integer seed, which of its independent streams; for callers that draw at more than
+        one moment and must not use the same numbers twice.
 
     Returns
     -------
@@ -124,17 +141,19 @@ def make_rng(random_state: Any) -> RandomWords:
     TypeError, ValueError
         For any other value.
     """
+    if isinstance(random_state, RandomWords):
+        return random_state
     if random_state is None:
         return RandomWords(lambda n: np.frombuffer(os.urandom(8 * n), dtype=np.uint64))
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
-        seed = int.from_bytes(random_state.bytes(32), "little")
+        seed: Any = int.from_bytes(random_state.bytes(32), "little")
     elif isinstance(random_state, Integral) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(
                 "random_state must be None, a non-negative integer or a numpy generator, got a "
                 "negative integer. Use None for a release."
             )
-        seed = int(random_state)
+        seed = [int(random_state), stream] if stream else int(random_state)
     else:
         raise TypeError(
             "random_state must be None, a non-negative integer or a numpy generator, got an object "
@@ -386,3 +405,152 @@ def _exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     for _ in range(halvings):
         low, high = low * low >> precision, -(-high * high >> precision)
     return low >> (precision - bits), -(-high >> (precision - bits))
+
+
+_HALF = (1 << 32) - 1
+_TABLE_BITS = 10
+
+
+class UniformMixture:
+    """Exact draws from finite mixtures of uniform laws: first a part, then a number inside it.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n_rows, n_parts)
+        Each row is one mixture: the probabilities of its parts, summing to 1 up to rounding.
+    sizes : array-like of shape (n_rows, n_parts)
+        Numbers to choose from, below 2^32, in each part.
+
+    Attributes
+    ----------
+    parts : ndarray of int, shape (n_rows * n_parts,)
+        What the slots that `draw` returns stand for: ``row * n_parts + part``.
+
+    Notes
+    -----
+    One 64-bit word a draw. Its upper half U chooses the part by comparison with the cumulative
+    probabilities c_j: U / 2^32 < c_j is decided unless U = floor(2^32 c_j). In that case, one in
+    2^32, more bits are read until exact rational arithmetic can tell. A table over the first ten
+    bits saves most comparisons. The lower half L chooses the number ``floor(L m / 2^32)`` of a
+    part of size m, and is drawn again if ``L m mod 2^32 < 2^32 mod m``, so that every number has
+    the same count of accepted halves (Lemire).
+
+    So each part has **exactly** the probability of the given double, also one of 1e-300 that no
+    53-bit uniform could hit. Parts are sorted, and the most probable one takes what is missing to
+    1: a relative change of it by less than ``n_parts^2 2^-53``.
+
+    References
+    ----------
+    D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019).
+    """
+
+    def __init__(self, probabilities: Any, sizes: Any):
+        probabilities = np.asarray(probabilities, dtype=np.float64)
+        sizes = np.broadcast_to(np.asarray(sizes, dtype=np.uint64), probabilities.shape)
+        n_rows, self._n_parts = probabilities.shape
+        order = np.argsort(probabilities, axis=1, kind="stable")
+        ascending = np.take_along_axis(probabilities, order, axis=1)
+        self._cumulative = [list(accumulate(map(Fraction, row[:-1]))) for row in ascending.tolist()]
+        floors = np.array(
+            [[int(c * 2**32) for c in row] for row in self._cumulative], dtype=np.int64
+        )
+        # Of all rows in one ascending list, with an end that nothing reaches.
+        keys = floors + (np.arange(n_rows)[:, np.newaxis] << 32)
+        self._floors = np.append(keys.ravel(), 2**62)
+        first = np.arange(n_rows)[:, np.newaxis] * self._n_parts
+        self.parts = (order + first).ravel()
+        self._sizes = np.take_along_axis(sizes, order, axis=1).ravel()
+        self._rejected = np.uint64(2**32) % np.maximum(self._sizes, np.uint64(1))
+        # Slot by row and first bits; -1 where a threshold lies between such numbers.
+        low = np.arange(1 << _TABLE_BITS) << (32 - _TABLE_BITS)
+        high = low + (1 << (32 - _TABLE_BITS)) - 1
+        slots = np.zeros((n_rows, len(low)), dtype=np.intp)
+        for floor in floors.T[:, :, np.newaxis]:
+            slots[slots >= 0] += (low > floor)[slots >= 0]
+            slots[(low <= floor) & (floor <= high)] = -1
+        self._table = np.where(slots < 0, -1, slots + first).ravel()
+
+    def draw(self, rows: Any, count: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Draw once from each of the mixtures `rows`.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (count,) or 0
+            Row of each draw; 0 if all come from the first.
+        count : int
+            Number of draws.
+        rng : RandomWords
+            From `make_rng`.
+
+        Returns
+        -------
+        slot : ndarray of shape (count,)
+            Position in `parts` of the part.
+        number : ndarray of shape (count,)
+            In 0..m-1 for a part of size m.
+        """
+        words = rng.draw(count)
+        single = np.ndim(rows) == 0
+        prefix = (words >> (64 - _TABLE_BITS)).view(np.intp)
+        slot = self._table.take(prefix if single else prefix + (rows << _TABLE_BITS))
+        near = np.flatnonzero(slot < 0)
+        row = 0 if single else rows[near]
+        key = (words[near] >> 32).view(np.int64) + (row << 32)
+        below = self._floors.searchsorted(key)  # thresholds below, in all rows up to this one
+        slot[near] = below + row
+        for i in np.flatnonzero(self._floors[below] == key):
+            at, number = divmod(int(key[i]), 2**32)
+            slot[near[i]] = at * self._n_parts + self._decide(at, number, rng)
+
+        product = (words & _HALF) * self._sizes.take(slot)
+        again = np.flatnonzero((product & _HALF) < self._rejected.max())  # usually none
+        again = again[(product[again] & _HALF) < self._rejected[slot[again]]]
+        while len(again):
+            redrawn = rng.draw(len(again)) >> 32
+            product[again] = redrawn * self._sizes[slot[again]]
+            again = again[(product[again] & _HALF) < self._rejected[slot[again]]]
+        product >>= 32
+        return slot, product.view(np.intp)
+
+    def _decide(self, row: int, upper: int, rng: Any) -> int:
+        """Slot of a number of which the first 32 bits are `upper`."""
+        bits, low = 32, Fraction(upper, 2**32)
+        while any(low < c < low + Fraction(1, 2**bits) for c in self._cumulative[row]):
+            bits += 64  # ends: the thresholds are doubles and have finitely many bits
+            low += Fraction(rng.take(), 2**bits)
+        return sum(c <= low for c in self._cumulative[row])
+
+
+def discrete_laplace(epsilon: float, size: int, rng: Any) -> np.ndarray:
+    """Integers with the two-sided geometric law.
+
+    Parameters
+    ----------
+    epsilon : float
+        In [1e-15, inf]; the law is ``P(z) = (1-a)/(1+a) a^|z|`` with ``a = exp(-epsilon)``.
+    size : int
+        How many.
+    rng : RandomWords
+        From `make_rng`.
+
+    Returns
+    -------
+    ndarray of int64
+        Independent draws; zeros for infinite epsilon.
+
+    Notes
+    -----
+    The difference of two geometric variables has this law, and the binary digits of a geometric
+    variable are independent: digit i is one with probability ``a^(2^i) / (1 + a^(2^i))``, since
+    ``a^g`` is a product over the digits of g. Each digit is drawn by `UniformMixture`, exactly as
+    often as its double says; digits with a probability that underflows are zero.
+    """
+    epsilon = check_real("epsilon", epsilon, low=1e-15)  # below, the digits would not fit
+    draws = np.zeros(size, dtype=np.int64)
+    digit = 0
+    while (one := float(expit(-epsilon * 2.0**digit))) > 0:
+        bit = UniformMixture([[one, 1 - one]], 1)
+        ones = bit.parts.take(bit.draw(0, 2 * size, rng)[0]) == 0
+        draws += (ones[:size].astype(np.int64) - ones[size:]) << digit
+        digit += 1
+    return draws

@@ -7,11 +7,14 @@ from skballdp import (
     BallDPLogisticRegression,
     BallDPRidgePrototype,
     BallDPSquaredHingeSVC,
+    BlockRRLabelTransformer,
     MAPReconstructionAuditor,
 )
 
 HEADS = [BallDPRidgePrototype(), BallDPLogisticRegression(), BallDPSquaredHingeSVC()]
 AUDITORS = [MAPReconstructionAuditor(BallDPRidgePrototype(), n_releases=50, n_fits=2)]
+# The common checks skip transformers of y: see tests/labels/test_transformer.py.
+LABEL_TRANSFORMERS = [BlockRRLabelTransformer(classes="observed")]
 ESTIMATORS = [*HEADS, *AUDITORS]
 
 

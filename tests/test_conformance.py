@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.instances import ESTIMATORS, HEADS, names, public_estimators
+from tests.instances import ESTIMATORS, HEADS, LABEL_TRANSFORMERS, names, public_estimators
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -18,10 +18,15 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_the_list_is_complete():
-    assert {type(estimator) for estimator in ESTIMATORS} == public_estimators()
+    listed = [*ESTIMATORS, *LABEL_TRANSFORMERS]
+    assert {type(estimator) for estimator in listed} == public_estimators()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=names(ESTIMATORS))
+@pytest.mark.parametrize(
+    "estimator",
+    [*ESTIMATORS, *LABEL_TRANSFORMERS],
+    ids=names([*ESTIMATORS, *LABEL_TRANSFORMERS]),
+)
 def test_signature(estimator):
     fit = inspect.signature(estimator.fit)
     assert "sample_weight" not in fit.parameters

@@ -1,0 +1,220 @@
+"""What a label transformer promises, as a frozen record."""
+
+import dataclasses
+import html
+import json
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["LabelPrivacyCertificate"]
+
+_VERSION = 1
+_WIDTH = 88
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPrivacyCertificate:
+    """The promise of privatised labels, in numbers and in words.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of the estimator's class.
+    mechanism : str
+        Name of the label mechanism.
+    epsilon : float
+        Privacy loss of one release of noisy labels.
+    prior_epsilon : float
+        Privacy loss of the prior; 0 if it was not learned from labels.
+    prior_source : str
+        Where the prior came from.
+    same_records : bool
+        Whether prior and release are known to use the same records, as in `fit_transform`.
+    n_releases : int
+        How often labels were released with this object.
+    n_labels, n_outputs : int
+        Number of labels (or values of the support) and of outputs; 0 for a continuous one.
+    voided_by : tuple of str
+        One sentence per condition that voids the promise; empty when it holds.
+    caveats : tuple of str
+        What the promise takes for granted.
+    version : int
+        Version of this format.
+
+    Notes
+    -----
+    **Formal guarantees.** Two data sets are neighbours when they differ in the label of one
+    record. For all neighbours y, y' and every set S of outcomes, ``P[M(y) in S] <= e^epsilon
+    P[M(y') in S]``, the outcome being the prior and all noisy labels. The total epsilon has two
+    readings. If the prior and each release use different records, chosen without looking at
+    labels, one label influences one of them and the total is the **largest** budget. If they use
+    the same records, it is the **sum**.
+
+    Examples
+    --------
+    >>> from skballdp import BlockRRLabelTransformer
+    >>> coder = BlockRRLabelTransformer(epsilon=2.0, classes=["a", "b", "c"]).fit(["a", "b", "a"])
+    >>> coder.certificate_.epsilon_disjoint, coder.certificate_.epsilon_same_records
+    (2.0, 4.0)
+    """
+
+    estimator: str
+    mechanism: str
+    epsilon: float
+    prior_epsilon: float
+    prior_source: str
+    same_records: bool = False
+    n_releases: int = 0
+    n_labels: int
+    n_outputs: int
+    voided_by: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    version: int = _VERSION
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing voids the promise."""
+        return not self.voided_by
+
+    @property
+    def adjacency(self) -> str:
+        """The neighbouring relation, in words."""
+        return "replacement of the label of one record by any other label"
+
+    @property
+    def epsilon_disjoint(self) -> float:
+        """Total privacy loss if the prior and each release use different records."""
+        return max(self.epsilon, self.prior_epsilon)
+
+    @property
+    def epsilon_same_records(self) -> float:
+        """Total privacy loss if all of them use the same records."""
+        return self.prior_epsilon + max(1, self.n_releases) * self.epsilon
+
+    @property
+    def epsilon_total(self) -> float:
+        """The reading on the safe side: the sum after `fit_transform` or a second release."""
+        if self.same_records or self.n_releases > 1:
+            return self.epsilon_same_records
+        return self.epsilon_disjoint
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
+        record = dataclasses.asdict(self)
+        for name in ("epsilon", "prior_epsilon"):
+            record[name] = "inf" if record[name] == math.inf else record[name]
+        for name in ("voided_by", "caveats"):
+            record[name] = list(record[name])
+        return record
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return the certificate as standard JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            As in `json.dumps`.
+
+        Returns
+        -------
+        str
+            `from_json` restores an equal certificate from it.
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "LabelPrivacyCertificate":
+        """Read a certificate written by `to_json`.
+
+        Parameters
+        ----------
+        text : str
+            JSON.
+
+        Returns
+        -------
+        LabelPrivacyCertificate
+            With the same fields.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a certificate of a version that this release reads.
+        """
+        record = json.loads(text)
+        if not isinstance(record, dict) or record.get("version") != _VERSION:
+            raise ValueError(f"text must be a label certificate of version {_VERSION}.")
+        unknown = set(record) ^ {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            fields = ", ".join(sorted(unknown))
+            raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
+        for name in ("epsilon", "prior_epsilon"):
+            record[name] = float(record[name])
+        for name in ("voided_by", "caveats"):
+            record[name] = tuple(record[name])
+        return cls(**record)
+
+    def __str__(self) -> str:
+        title = f"Label privacy certificate of a {self.estimator}"
+        lines = [title, "=" * len(title), ""]
+        for heading, body in self._sections():
+            lines.append(heading)
+            for item in body:
+                lines += textwrap.wrap(
+                    item, _WIDTH, initial_indent="  ", subsequent_indent="    ", tabsize=4
+                )
+            lines.append("")
+        return "\n".join(lines).rstrip()
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h3>Label privacy certificate of a {html.escape(self.estimator)}</h3>"]
+        for heading, body in self._sections():
+            items = "".join(f"<li>{html.escape(item)}</li>" for item in body)
+            parts.append(f"<h4>{html.escape(heading)}</h4><ul>{items}</ul>")
+        return f'<div class="skballdp-certificate">{"".join(parts)}</div>'
+
+    def _sections(self) -> list[tuple[str, list[str]]]:
+        """The certificate in words: headings and sentences, for text and HTML alike."""
+        if self.holds:
+            sections: list[tuple[str, list[str]]] = [("The promise holds.", [])]
+        else:
+            sections = [("THE PROMISE IS VOID:", [f"- {reason}." for reason in self.voided_by])]
+        opening = "" if self.holds else "If it were not void: "
+        promise = [
+            f"{opening}Whoever sees the noisy labels, all features and all true labels but one can "
+            "hardly tell that label from any other: no outcome is more than e^epsilon times as "
+            "likely with one as with the other.",
+            "If the prior and each release use different records, chosen without looking at the "
+            f"labels: epsilon = {self.epsilon_disjoint:.6g}.",
+            f"If they use the same records: epsilon = {self.epsilon_same_records:.6g}.",
+        ]
+        if self.same_records:
+            promise.append("Prior and labels came from the same records: the second one applies.")
+        sections.append(("What is promised", promise))
+        sections.append(
+            (
+                "What is not hidden",
+                [
+                    "The features, the number of records, the set of labels or the support, and "
+                    "every parameter; anything else that was learned from the true labels.",
+                ],
+            )
+        )
+        outputs = "numbers"
+        if self.n_labels:
+            outputs = f"{self.n_labels} labels, {self.n_outputs} outputs"
+        sections.append(
+            (
+                "Numbers",
+                [
+                    f"mechanism {self.mechanism} ({outputs}), epsilon {self.epsilon:.6g} a "
+                    f"release; {self.n_releases} releases so far",
+                    f"prior: {self.prior_source}, epsilon {self.prior_epsilon:.6g}",
+                ],
+            )
+        )
+        if self.caveats:
+            sections.append(("Caveats", [f"- {caveat}." for caveat in self.caveats]))
+        return sections

@@ -1,0 +1,410 @@
+"""Properties of the matrices, the sampler against the matrix, and bad input."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from skballdp.labels import (
+    LabelMechanism,
+    block_rr,
+    block_rr_sets,
+    lp_optimal,
+    prior_from_rr,
+    private_histogram,
+    project_simplex,
+    rr,
+    rr_floor,
+    rr_on_bins,
+    rr_top_k,
+    rr_with_prior,
+    weight_partition,
+)
+from skballdp.noise import RandomWords, UniformMixture, discrete_laplace, make_rng
+
+CIFAR_1 = np.array([5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500]) / 33_500
+EPSILONS = [0, 1e-12, 1e-6, 0.6, 2.0, 50, 355, 650, math.inf]
+
+
+def mechanisms(epsilon):
+    """One of each kind, on at most ten labels."""
+    q = math.exp(-epsilon)
+    return [
+        rr(2, epsilon),
+        rr(10, epsilon),
+        rr_top_k(CIFAR_1, 4, epsilon),
+        rr_with_prior(CIFAR_1, epsilon),
+        rr_floor(CIFAR_1, 0.4 / (1 + 9 * q), epsilon),
+        block_rr(epsilon, prior=CIFAR_1, sigma=1.2, l=0),
+        block_rr(epsilon, prior=CIFAR_1, sigma=1.2, l=3),
+        block_rr(epsilon, prior=CIFAR_1, sigma=0.8, l=8),
+        block_rr(epsilon, n_classes=4, majority=[], l=0),
+        block_rr_sets([[0, 1], [1, 2], [2, 3], [4, 5], [5, 6]], 7, [0, 1, 2], [1, 2], epsilon),
+        block_rr_sets([[0], [1], [], []], 2, [0, 1], [0, 1], epsilon),
+        lp_optimal(CIFAR_1, -np.abs(np.subtract.outer(np.arange(10), np.arange(10))), epsilon),
+        rr_on_bins(np.arange(10), CIFAR_1, epsilon),
+    ]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rows_and_ratios(epsilon):
+    for mechanism in mechanisms(epsilon):
+        T = mechanism.matrix()
+        assert T.shape == (mechanism.n_labels, mechanism.n_outputs)
+        assert np.all(np.abs(T.sum(axis=1) - 1) <= 4e-15 * T.shape[1]) and np.all(T >= 0)
+        used = T[:, T.max(axis=0) > 0]
+        if epsilon < math.inf:
+            ratio = float((used.max(axis=0) / used.min(axis=0)).max())
+            assert mechanism.max_ratio() == pytest.approx(ratio, rel=1e-14)
+            assert ratio <= math.exp(epsilon) * (1 + 1e-12)
+            # Attained: no budget is wasted. With one output there is nothing to tell.
+            if used.shape[1] > 1:
+                assert ratio == pytest.approx(math.exp(epsilon), rel=1e-12)
+        if mechanism.n_labels == mechanism.n_outputs:
+            np.testing.assert_array_equal(mechanism.retention(), np.diag(T))
+        assert f"{epsilon:g}" in str(mechanism)
+
+
+@pytest.mark.parametrize("K", [2, 1000])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_extreme_sizes(K, epsilon):
+    q = math.exp(-epsilon)
+    for l in {0, 1, K // 2, K - 1}:  # noqa: E741
+        mechanism = block_rr(epsilon, n_classes=K, majority=range(K - 1), l=l)
+        T = mechanism.matrix()
+        assert np.all(np.abs(T.sum(axis=1) - 1) <= 4e-15 * K)
+        assert T[-1, -1] <= (1 - l / K) * (1 + 1e-12) or epsilon < 1
+        if epsilon < math.inf:
+            assert mechanism.max_ratio() == pytest.approx(math.exp(epsilon), rel=1e-12)
+    assert rr(K, epsilon).matrix()[0, 0] == pytest.approx(1 / (1 + (K - 1) * q), rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-6, 0.6, 3.0, 355])
+def test_special_cases_of_block_rr(epsilon):
+    K, q = 10, math.exp(-epsilon)
+    uniform = rr(K, epsilon).matrix()
+
+    def block(**kwargs):
+        return block_rr(epsilon, prior=CIFAR_1, **kwargs).matrix()
+
+    np.testing.assert_allclose(block(sigma=1.2, l=0), uniform, rtol=1e-14)
+    np.testing.assert_allclose(block(sigma=1e-3, l=4), uniform, rtol=1e-14)  # no minority
+    whole = block(sigma=1.2, l=6)
+    t = 1 - whole[-1, -1] * (1 + (K - 1) * q)
+    mixture = (1 - t) * uniform + t * rr_top_k(CIFAR_1, 6, epsilon).matrix()
+    np.testing.assert_allclose(whole, mixture, rtol=1e-12, atol=1e-16)
+    facts = [block_rr(epsilon, prior=CIFAR_1, sigma=1.2, l=l).facts for l in range(7)]  # noqa: E741
+    if 1e-3 < epsilon < 30:
+        assert np.all(np.diff([fact["beta"] for fact in facts]) > 0)
+        assert np.all(np.diff([fact["gamma"] for fact in facts]) < 0)
+
+
+def test_protected_labels_are_the_likely_ones():
+    mechanism = block_rr(1.0, prior=CIFAR_1, sigma=1.2, l=3)
+    assert sorted(mechanism.facts["protected"]) == [0, 1, 5]
+    assert block_rr(1.0, n_classes=4, majority=[2, 3], l=1).facts["protected"] == [2]
+    ties = rr_top_k([0.25] * 4, 2, 1.0)
+    assert ties.outputs.tolist() == [0, 1]
+    assert rr_with_prior([0.25] * 4, 1.0).facts["k"] == 4
+    assert rr_with_prior([0.5, 0.5, 0.0], 0.0).facts["k"] == 2
+    assert weight_partition([0.5, 0.3, 0.2], np.inf)[0].tolist() == [0]
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.6, 2.0, 50])
+def test_inverses(epsilon):
+    for mechanism in mechanisms(epsilon):
+        if mechanism.name not in ("randomised response", "BlockRR", "floor mechanism"):
+            continue
+        if mechanism.n_outputs != mechanism.n_labels:
+            continue
+        T, inverse = mechanism.matrix(), mechanism.inverse()
+        scale = np.abs(inverse).max()
+        np.testing.assert_allclose(T @ inverse, np.eye(len(T)), atol=1e-15 * scale * len(T) + 1e-13)
+        np.testing.assert_allclose(inverse.sum(axis=1), 1, atol=1e-14 * scale)
+
+
+def test_singular_mechanisms_say_so():
+    for mechanism in (
+        rr(3, 0.0),
+        rr_top_k(CIFAR_1, 4, 1.0),
+        rr_on_bins(np.arange(10), CIFAR_1, 1.0),
+        block_rr_sets([[0, 1], [2, 3]], 4, [0], [], 1.0),
+    ):
+        with pytest.raises(ValueError, match="no inverse"):
+            mechanism.inverse()
+    with pytest.raises(ValueError, match="not labels"):
+        rr_on_bins(np.arange(10), CIFAR_1, 1.0).retention()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_linear_program_against_all_subsets(seed):
+    rng = np.random.default_rng(seed)
+    n_labels, n_outputs = int(rng.integers(2, 6)), int(rng.integers(1, 6))
+    prior, U = rng.dirichlet(np.ones(n_labels)), rng.standard_normal((n_labels, n_outputs))
+    epsilon = float(rng.choice([0.0, 0.3, 1.0, 3.0, 30.0]))
+    q = math.exp(-epsilon)
+    values = []
+    for size in range(1, n_outputs + 1):
+        for J in itertools.combinations(range(n_outputs), size):
+            sub = U[:, list(J)]
+            reach = q * (prior @ sub).sum() + (1 - q) * prior @ sub.max(axis=1)
+            values.append(reach / (1 + (size - 1) * q))
+    mechanism = lp_optimal(prior, U, epsilon)
+    assert mechanism.facts["objective"] == pytest.approx(max(values), rel=1e-12)
+    achieved = np.sum(prior[:, np.newaxis] * U * mechanism.matrix())
+    assert achieved == pytest.approx(max(values), rel=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.6, 2.0, 30.0, math.inf])
+def test_identity_utility_is_rr_with_prior(epsilon):
+    for prior in (CIFAR_1, np.full(5, 0.2), np.array([1.0, 0.0, 0.0])):
+        best = rr_with_prior(prior, epsilon)
+        found = lp_optimal(prior, np.eye(len(prior)), epsilon)
+        value = found.facts["objective"]
+        assert value == pytest.approx(prior @ best.retention(), rel=1e-12)
+        assert value == pytest.approx(prior @ np.diag(found.matrix()), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_floor_mechanism_is_optimal(seed):
+    """Its closed form is an upper bound for all mechanisms with that floor: BlockRR is one."""
+    rng = np.random.default_rng(seed)
+    prior, epsilon = np.sort(rng.dirichlet(np.ones(6)))[::-1], float(rng.uniform(0.1, 4))
+    for l in range(4):  # noqa: E741
+        block = block_rr(epsilon, prior=prior, sigma=1.0, l=l)
+        rho = float(block.retention().min())
+        floor = rr_floor(prior, rho, epsilon)
+        assert floor.retention().min() >= rho * (1 - 1e-12)
+        assert prior @ floor.retention() >= prior @ block.retention() - 1e-14
+    n = 1 + 5 * math.exp(-epsilon)
+    np.testing.assert_allclose(
+        rr_floor(prior, 1 / n, epsilon).matrix(), rr(6, epsilon).matrix(), rtol=1e-14
+    )
+    np.testing.assert_array_equal(
+        rr_floor(prior, 0, epsilon).matrix(), rr_with_prior(prior, epsilon).matrix()
+    )
+
+
+# ---- the sampler -------------------------------------------------------------------------------
+
+PER_LABEL = 100_000
+# At most 100 tests of this kind: below 1e-6 together.
+FALSE_ALARM = 1e-8
+
+
+def chi_square(drawn, T):
+    """P-value of the counts of outputs by label, 100,000 draws each, against the matrix."""
+    expected = T * PER_LABEL
+    counts = np.zeros_like(expected)
+    np.add.at(counts, (np.repeat(np.arange(len(T)), PER_LABEL), drawn), 1)
+    # Cells that are too rare for the approximation are tested as one: a Poisson count.
+    common = expected >= 10
+    rare, mean = counts[~common].sum(), expected[~common].sum()
+    assert counts[expected == 0].sum() == 0
+    assert rare <= mean + 8 * math.sqrt(mean) + 16
+    freedom = int(common.sum()) - np.count_nonzero(common.any(axis=1))
+    statistic = float(((counts - expected)[common] ** 2 / expected[common]).sum())
+    return chi2.sf(statistic, freedom) if freedom else 1.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "random_state"), [(0, 0), (0.6, 0), (0.6, None), (2.0, 0), (30.0, 0)]
+)
+def test_sampler(epsilon, random_state):
+    for mechanism in mechanisms(epsilon):
+        codes = np.repeat(np.arange(mechanism.n_labels), PER_LABEL)
+        drawn = mechanism.sample(codes, random_state)
+        assert chi_square(drawn, mechanism.matrix()) > FALSE_ALARM
+
+
+def test_the_sampler_test_has_power():
+    """It rejects a matrix whose favoured entries are 2 % off, for every mechanism."""
+    for mechanism in mechanisms(2.0):
+        codes = np.repeat(np.arange(mechanism.n_labels), PER_LABEL)
+        T = mechanism.matrix()
+        for factor in (0.98, 1.02):
+            own = np.zeros(T.shape, dtype=bool)
+            own[np.arange(len(T))[:, np.newaxis], mechanism.favoured] = True
+            share = np.sum(T * own, axis=1, keepdims=True)
+            wrong = T * np.where(own, factor, (1 - factor * share) / (1 - share))
+            assert chi_square(mechanism.sample(codes, 0), wrong) < FALSE_ALARM
+
+
+def test_a_thousand_labels():
+    mechanism = block_rr(5.0, n_classes=1000, majority=range(100), l=10)
+    codes = np.repeat([3, 50, 999], PER_LABEL)
+    drawn = mechanism.sample(codes, 0)
+    T = mechanism.matrix()[[3, 50, 999]]
+    assert chi_square(drawn, T) > FALSE_ALARM
+    assert mechanism.sample(np.zeros(0, dtype=int)).shape == (0,)
+    assert mechanism.sample(codes[:5].astype(np.uint8)).shape == (5,)
+
+
+def test_without_noise():
+    codes = np.arange(10)
+    for mechanism in (rr(10, math.inf), block_rr(math.inf, prior=CIFAR_1, sigma=1.2, l=0)):
+        np.testing.assert_array_equal(mechanism.sample(codes), codes)
+
+
+def test_seeds_and_pickles():
+    codes = np.arange(1000) % 10
+    mechanism = block_rr(1.0, prior=CIFAR_1, sigma=1.2, l=3)
+    drawn = mechanism.sample(codes, 7)
+    from_generators = [mechanism.sample(codes, np.random.default_rng(7)) for _ in range(2)]
+    np.testing.assert_array_equal(*from_generators)
+    np.testing.assert_array_equal(drawn, pickle.loads(pickle.dumps(mechanism)).sample(codes, 7))
+    assert not np.array_equal(drawn, mechanism.sample(codes, np.random.RandomState(7)))
+    assert not np.array_equal(mechanism.sample(codes), mechanism.sample(codes))
+
+
+@pytest.mark.parametrize("probability", [1e-300, 2.0**-40, 0.3, 1 - 2.0**-50])
+def test_undecided_bits_are_settled_exactly(probability):
+    """The first 32 bits agree with the threshold: more are read, until they differ."""
+
+    def source(words):
+        remaining = iter(words)
+        return RandomWords(lambda n: np.array([next(remaining) for _ in range(n)], dtype=np.uint64))
+
+    mixture = UniformMixture([[probability, 1 - probability]], 1)
+    rare = min(probability, 1 - probability)  # the part that is compared with
+    numerator, denominator = rare.as_integer_ratio()
+    bits = 32 + 64 * 17
+    below = (numerator << bits) // denominator - 1  # the largest number below the threshold
+    for number, part in ((below, 0), (below + 1, 1)):
+        words = [(number >> (bits - 32)) << 32]
+        words += [(number >> (bits - 32 - 64 * (i + 1))) & (2**64 - 1) for i in range(17)]
+        slot, _ = mixture.draw(0, 1, source(words))
+        assert slot[0] == part
+
+
+def test_uniform_numbers_of_awkward_size():
+    """A size just above 2^31 rejects half of the words."""
+    size = 2**31 + 2**29
+    _, number = UniformMixture([[1.0]], size).draw(0, 400_000, make_rng(0))
+    counts = np.bincount(number * 5 // size, minlength=5)
+    assert len(counts) == 5
+    assert chi2.sf(((counts - 80_000) ** 2 / 80_000).sum(), 4) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_discrete_laplace(epsilon):
+    drawn = discrete_laplace(epsilon, 200_000, make_rng(0))
+    a = math.exp(-epsilon)
+    reach = int(math.log(5000) / epsilon)
+    z = np.arange(-reach, reach + 1)
+    expected = 200_000 * (1 - a) / (1 + a) * a ** np.abs(z)
+    z, expected = z[expected >= 10], expected[expected >= 10]
+    counts = np.array([np.count_nonzero(drawn == value) for value in z])
+    tails = [200_000 - counts.sum(), 200_000 - expected.sum()]
+    statistic = ((counts - expected) ** 2 / expected).sum() + (tails[0] - tails[1]) ** 2 / tails[1]
+    assert chi2.sf(statistic, len(z)) > FALSE_ALARM
+    wrong = discrete_laplace(epsilon * 1.05, 200_000, make_rng(0))
+    counts = np.array([np.count_nonzero(wrong == value) for value in z])
+    assert chi2.sf(((counts - expected) ** 2 / expected).sum(), len(z)) < FALSE_ALARM
+
+
+def test_noise_sources():
+    assert not np.any(discrete_laplace(math.inf, 10, make_rng(None)))
+    assert np.abs(discrete_laplace(1e-12, 100, make_rng(0))).max() > 1e11
+    with pytest.raises(ValueError, match="epsilon must be"):
+        discrete_laplace(1e-17, 1, make_rng(0))
+    for rng in (make_rng(None), make_rng(0), np.random.RandomState(0)):
+        words = make_rng(rng).draw(1000)
+        assert words.dtype == np.uint64 and words.max() > 2**63
+    first = [make_rng(5, stream=stream).take() for stream in (0, 1, 2)]
+    assert len(set(first)) == 3 and make_rng(5).take() == first[0]
+
+
+# ---- priors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_projection(seed):
+    """The nearest point of the simplex: no vertex is in a closer direction."""
+    x = np.random.default_rng(seed).standard_normal(7) * 10.0 ** (seed - 3)
+    p = project_simplex(x)
+    assert p.min() >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
+    gradient = x - p
+    assert np.all(gradient @ (np.eye(7) - p).T <= 1e-9 * (1 + np.abs(x).max()))
+
+
+def test_the_local_prior_is_unbiased():
+    rng = np.random.default_rng(0)
+    codes = rng.choice(10, size=400_000, p=CIFAR_1)
+    counts = np.bincount(rr(10, 1.0).sample(codes, rng), minlength=10)
+    true = np.bincount(codes, minlength=10) / len(codes)
+    # Standard deviation at most sqrt(c (1-c) / n) n_1 / (1-q) = 0.0046, times six.
+    assert np.abs(prior_from_rr(counts, 1.0, rule="none") - true).max() < 0.028
+
+
+def test_the_histogram_hides_one_label():
+    """P(h) / P(h') <= e^epsilon for the noise of both counts that a label moves."""
+    epsilon = 0.7
+    a = math.exp(-epsilon / 2)
+    law = {z: a ** abs(z) for z in range(-30, 31)}
+    worst = max(
+        law[i] * law[j] / (law[i - 1] * law[j + 1]) for i in range(-9, 10) for j in range(-9, 10)
+    )
+    assert worst == pytest.approx(math.exp(epsilon), rel=1e-12)
+    noisy = private_histogram([1000, 0], epsilon, 0)
+    assert noisy.dtype == np.int64 and abs(noisy[0] - 1000) < 200
+
+
+# ---- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: block_rr(1.0), "needs prior and sigma"),
+        (lambda: block_rr(1.0, n_classes=3, sigma=1.0, l=0), "sigma needs prior"),
+        (lambda: block_rr(1.0, prior=[0.5, 0.5], sigma=1.0), "exactly one of l and protected"),
+        (lambda: block_rr(1.0, prior=[0.5, 0.5], sigma=1.0, l=0.5), "l must be an integer"),
+        (lambda: block_rr(1.0, prior=[0.5, 0.5], n_classes=3, sigma=1.0, l=0), "n_classes"),
+        (lambda: block_rr(1.0, n_classes=3, majority=[], l=1), "l must be an integer between 0"),
+        (lambda: block_rr_sets([[0], [1], [2]], 3, [0], [3], 1.0), r"outputs in 0\.\.2"),
+        (lambda: block_rr_sets([[0], [1], []], 2, [0], [0], 1.0), "own output"),
+        (lambda: block_rr_sets([[0], []], 1, [0], [], 1.0), "l must equal"),
+        (lambda: rr_top_k([0.5, 0.5], 0, 1.0), "k must be"),
+        (lambda: rr_floor([0.5, 0.5], -0.1, 1.0), "floor must be"),
+        (lambda: lp_optimal([0.5, 0.5], np.ones((3, 2)), 1.0), "utility must be"),
+        (lambda: lp_optimal([0.5, 0.5], [[0, np.nan], [0, 1]], 1.0), "utility must be finite"),
+        (lambda: weight_partition([0.5, 0.5], math.nan), "sigma must be"),
+        (lambda: rr(0, 1.0), "n_classes must be"),
+        (lambda: prior_from_rr([1, 2], 0.0), "epsilon must be above 0"),
+        (lambda: prior_from_rr([1, -2], 1.0), "counts must be non-negative"),
+        (lambda: project_simplex([]), "x must be"),
+        (lambda: project_simplex([math.inf]), "x must be finite"),
+        (lambda: private_histogram([0.5], 1.0), "counts must be"),
+        (lambda: private_histogram([1, 2], 0.0), "epsilon must be"),
+        (lambda: rr(3, 1.0).sample([0, 3]), r"codes must be in 0\.\.2"),
+        (lambda: rr(3, 1.0).sample([-1]), r"codes must be in 0\.\.2"),
+    ],
+)
+def test_bad_input(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_bad_types():
+    for codes in ([0.0, 1.0], [[0, 1]], ["a"]):
+        with pytest.raises(TypeError, match="codes must be"):
+            rr(3, 1.0).sample(codes)
+    with pytest.raises(TypeError, match="n_classes must be"):
+        rr(2.0, 1.0)
+
+
+def test_a_wasted_output_warns():
+    with pytest.warns(UserWarning, match="wasted"):
+        mechanism = block_rr_sets([[0], [1]], 3, [0], [], 1.0)
+    assert mechanism.max_ratio() == pytest.approx(math.e, rel=1e-12)
+
+
+def test_a_ratio_above_the_promise_is_refused():
+    """Whatever builds the terms: the constructor has the last word."""
+    fields = {name: getattr(rr(3, 1.0), name) for name in LabelMechanism.__dataclass_fields__}
+    with pytest.raises(ValueError, match="epsilon must be smaller"):
+        LabelMechanism(**{**fields, "epsilon": 0.9})
