@@ -397,3 +397,17 @@ def test_continuous_noise_is_still_there():
 def test_nothing_fails_however_large_the_parameters_are():
     released = perturb(np.array([2.0**60, -1e300, math.inf]), [8.0], [0.5], rng=make_rng(0))
     np.testing.assert_array_equal(released, np.array([1, -1, 1]) * 2.0**59)
+
+
+def test_streams_do_not_depend_on_the_exponential_of_the_platform(monkeypatch):
+    """Another exp, off by up to 2^-41, changes which draws need exact arithmetic, and no draw."""
+    scales = [1.0, 3.7, 2.0**20]
+    expected = [discrete_gaussian(s, 200_000, make_rng(0)) for s in scales]
+    exp, rng = np.exp, np.random.default_rng(0)
+
+    def other(x, out):
+        np.multiply(exp(x), 1 + 2.0**-41 * rng.uniform(-1, 1, np.shape(x)), out=out)
+
+    monkeypatch.setattr(np, "exp", other)
+    for s, draws in zip(scales, expected, strict=True):
+        np.testing.assert_array_equal(discrete_gaussian(s, 200_000, make_rng(0)), draws)
