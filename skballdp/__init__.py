@@ -8,6 +8,7 @@ from skballdp.labels import BlockRRLabelTransformer, LabelPrivacyCertificate
 from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.model_selection import strongest_within
 from skballdp.prototype import BallDPRidgePrototype
+from skballdp.publish import load, release, save
 from skballdp.radius import Radius, radius_quantiles
 
 __version__ = "0.1.0.dev0"
@@ -26,6 +27,9 @@ __all__ = [
     "Radius",
     "epsilon_for_exact_id",
     "exact_id_of_epsilon",
+    "load",
     "radius_quantiles",
+    "release",
+    "save",
     "strongest_within",
 ]

@@ -39,7 +39,15 @@ from skballdp.exceptions import CertificationError, PrivacyWarning
 from skballdp.noise import CAVEATS, make_rng, perturb
 from skballdp.radius import READ_FROM_DATA, Radius, resolve_radius
 
-__all__ = ["BallDPClassifier", "Problem", "Sensitivity", "domain", "require_certifiable"]
+__all__ = [
+    "BallDPClassifier",
+    "Problem",
+    "Sensitivity",
+    "domain",
+    "json_value",
+    "require_certifiable",
+    "scalar_if_equal",
+]
 
 
 @dataclass(frozen=True)
@@ -211,8 +219,8 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         self.classes_ = problem.classes
         self.radius_ = problem.radius.value
-        self.sensitivity_ = _scalar_if_equal(calibration.sensitivity)
-        self.noise_scale_ = _scalar_if_equal(calibration.scale)
+        self.sensitivity_ = scalar_if_equal(calibration.sensitivity)
+        self.noise_scale_ = scalar_if_equal(calibration.scale)
         self._set_released(released, problem)
         caveats = (() if problem.silent else CAVEATS[problem.noise]) + notes
         self.certificate_ = PrivacyCertificate(
@@ -231,7 +239,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
             rounding_error=sensitivity.rounding_error,
             n_samples=problem.n_samples,
             n_features=problem.n_features,
-            classes=tuple(_json_value(label) for label in problem.classes.tolist()),
+            classes=tuple(json_value(label) for label in problem.classes.tolist()),
             class_counts=tuple(problem.class_counts.tolist()),
             alpha=problem.alpha,
             norm_bound=problem.norm_bound,
@@ -331,7 +339,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
         problem, _ = self._problem(X, y)
         calibration = _calibrate(problem, self._sensitivity_of(problem))
-        scale = _scalar_if_equal(calibration.scale)
+        scale = scalar_if_equal(calibration.scale)
         return scale if isinstance(scale, float) else np.repeat(scale, problem.n_features)
 
     def __sklearn_tags__(self) -> Any:
@@ -476,7 +484,8 @@ def _calibrate(problem: Problem, sensitivity: Sensitivity) -> Calibration:
     return Calibration(mu=mu, sensitivity=total, grid=nothing, scale=scale)
 
 
-def _scalar_if_equal(values: np.ndarray) -> Any:
+def scalar_if_equal(values: np.ndarray) -> Any:
+    """One number for all blocks, or an array."""
     return float(values[0]) if np.all(values == values[0]) else values.copy()
 
 
@@ -523,5 +532,6 @@ def _encode(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     return domain_of_labels, np.asarray(found)[codes]
 
 
-def _json_value(label: Any) -> Any:
+def json_value(label: Any) -> Any:
+    """A label as the certificate writes it."""
     return label if isinstance(label, str | int | float | bool) else str(label)

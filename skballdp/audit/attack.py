@@ -7,7 +7,9 @@ whitening with sigma and projecting there, one draw costs m^2 operations whateve
 features and classes is.
 
 Implementation arm. ``(release - optimum) / sigma`` over several real fits must look like
-independent standard normals.
+independent standard normals. And its digits must not betray the optimum: floats reach some values
+and no others, so an attacker asks for which candidate the noise is one that a sampler could have
+drawn at all, see `reachable`.
 
 References
 ----------
@@ -31,6 +33,8 @@ __all__ = [
     "geometry",
     "map_posterior",
     "noise_p_values",
+    "only_reachable",
+    "reachable",
     "simulate",
 ]
 
@@ -39,6 +43,12 @@ _CHUNK = 4096
 # Whitened optima closer than this are the same release for every practical purpose: telling them
 # apart would gain an attacker less than 1e-9 in success.
 _TIED = 1e-9
+# Uniform floats behind normals by inversion: how many there are, and where in their cell they lie
+# (the lower end, as in jax after shifting to (-1, 1), or the middle).
+_LATTICES = ((2.0**23, 0.0), (2.0**23, 0.25), (2.0**23, 0.5), (2.0**24, 0.0), (2.0**24, 0.5))
+# What the hypotheses allow for: relative errors of a few roundings in either precision, and errors
+# in 1 - u^2, which inversion computes, in cells of the lattice.
+_DOUBLE, _SINGLE, _BLUR = 2.0**-50, 2.0**-22, 0.125
 
 
 @dataclass(frozen=True)
@@ -342,3 +352,107 @@ def noise_p_values(noise: np.ndarray, blocks: np.ndarray) -> dict[str, float]:
         "unit scale": min(1.0, len(sums) * scale),
         "independent fits": min(1.0, independent),
     }
+
+
+def reachable(
+    released: np.ndarray, optima: np.ndarray, scale: Any, *, kind: str, grid: Any = 0.0
+) -> np.ndarray:
+    """Whether a sampler of some kind could have produced the noise that each candidate implies.
+
+    Parameters
+    ----------
+    released : ndarray of shape (p,)
+        Released parameters, only those with noise.
+    optima : ndarray of shape (m, p)
+        Exact parameters for each candidate.
+    scale : float or ndarray of shape (p,)
+        Noise scale that is claimed, > 0.
+    kind : {"discrete", "float32 noise", "float32 release"}
+        A hypothesis about the sampler. ``"discrete"``: integers times the grid, added to a rounded
+        optimum. ``"float32 noise"``: numbers of single precision, added in double precision.
+        ``"float32 release"``: normals by inversion of single-precision uniforms, of which there
+        are 2^23 or 2^24, with all arithmetic in single precision.
+    grid : float or ndarray of shape (p,), default=0.0
+        For ``"discrete"``.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        ``-inf`` if it could not. Otherwise the evidence, ``-log`` of the probability that noise of
+        another kind would look as if it could: 0 if that tells nothing.
+
+    Notes
+    -----
+    On a grid all candidates are equally reachable, whatever the optima are. Inversion maps the
+    noise, known up to rounding, to an interval of uniforms, which has to contain one that exists:
+    single parameters tell little, dozens of them everything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skballdp.audit.attack import reachable
+    >>> optima = np.array([[0.1, 0.7], [0.3, 0.2]])
+    >>> noise = np.float32([1.1, -0.3]).astype(float)
+    >>> reachable(optima[1] + noise, optima, 1.0, kind="float32 noise").round()
+    array([-inf,  36.])
+    >>> reachable(np.array([1.5, 0.25]), optima, 1.0, kind="discrete", grid=0.25)
+    array([0., 0.])
+    """
+    if kind == "discrete":
+        steps = released / grid
+        return np.full(len(optima), 0.0 if np.all(steps == np.rint(steps)) else -np.inf)
+    # Beyond the range of single precision nothing is reachable.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        single = released.astype(np.float32)
+        if kind == "float32 noise":
+            noise = released - optima
+            rounded = noise.astype(np.float32)
+            error = _DOUBLE * np.maximum(np.abs(released), np.abs(optima))
+            exists = np.abs(noise - rounded) <= error
+            return _evidence(exists, 2 * error / np.spacing(np.abs(rounded)))
+        if np.any(single != released):
+            return np.full(len(optima), -np.inf)
+        noise = released - optima.astype(np.float32)
+        error = np.spacing(np.abs(single)).astype(np.float64) / 2 + _SINGLE * np.abs(noise)
+        # By symmetry in the lower tail, where probabilities keep their digits. Reflection maps the
+        # lattices at 0 and 1/2 to themselves, and that at 1/4 to one at 3/4.
+        sign = np.where(noise > 0, -1.0, 1.0)
+        low, high = ndtr((sign * noise - error) / scale), ndtr((sign * noise + error) / scale)
+        best = np.full(len(optima), -np.inf)
+        for size, offset in _LATTICES:
+            start = low * size - _BLUR - sign * offset
+            stop = high * size + _BLUR - sign * offset
+            np.maximum(best, _evidence(np.floor(stop) >= np.ceil(start), stop - start), out=best)
+        return best
+
+
+def _evidence(exists: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Of parameters that each pass with some probability by chance, together."""
+    evidence = -np.log(np.minimum(chance, 1.0)).sum(axis=1)
+    return np.where(np.all(exists, axis=1), evidence, -np.inf)
+
+
+def only_reachable(released: np.ndarray, optima: np.ndarray, scale: Any) -> int | None:
+    """Name the candidate whose noise, judged by its digits, comes from single precision.
+
+    Parameters
+    ----------
+    released : ndarray of shape (p,)
+        Released parameters, only those with noise.
+    optima : ndarray of shape (m, p)
+        Exact parameters for each candidate.
+    scale : float or ndarray of shape (p,)
+        Noise scale that is claimed, > 0.
+
+    Returns
+    -------
+    int or None
+        The one with the most evidence for any hypothesis; None if no hypothesis fits, or all that
+        do fit as well for another candidate.
+    """
+    kinds = ("float32 noise", "float32 release")
+    evidence = np.max([reachable(released, optima, scale, kind=kind) for kind in kinds], axis=0)
+    best = int(np.argmax(evidence))
+    if not evidence[best] > 0 or np.count_nonzero(evidence == evidence[best]) > 1:
+        return None
+    return best

@@ -2,20 +2,29 @@
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
+from scipy.stats import binom
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from skballdp._pipeline import require_public_steps
 from skballdp._validate import check_choice, check_integer, check_real, without_data
 from skballdp.accounting import reconstruction
 from skballdp.audit import attack
-from skballdp.audit.report import AuditReport, ImplementationReport, SupportReport
+from skballdp.audit.report import (
+    AuditReport,
+    ImplementationReport,
+    ReachabilityReport,
+    SupportReport,
+)
 from skballdp.audit.supports import SELECTIONS, Support, draw_supports
 from skballdp.exceptions import PrivacyWarning
 from skballdp.radius import policy_level
@@ -28,6 +37,8 @@ _PROTOCOL = ("exact_optimum", "neighbour_optima", "noise_scale_for", "released_p
 # used twice, is off by so much that power is no concern.
 _MODEL_LEVEL = 1e-7
 _NOISE_LEVEL = 1e-7
+# Candidates of the reachability attack: each of them costs a fit.
+_MAX_HIDDEN = 10
 
 
 class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
@@ -87,11 +98,13 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
     certified scale is added and the MAP rule decodes. The rate must not exceed the certificate.
 
     *Implementation arm.* The noise that `n_fits` real fits of a clone added, over the scale that
-    they claim, must have mean zero, scale one, and be independent between fits.
+    they claim, must have mean zero, scale one, and be independent between fits. Each fit hides one
+    of up to ten candidates of the first support, drawn at random, and the reachability attack must
+    not name it more often than the certificate allows.
 
     A correct estimator fails the whole audit with probability at most 2e-7. What an audit cannot
     see: a defect that needs other data, other parameters, or a cleverer look at the digits of the
-    release than the MAP rule takes.
+    release than both attacks take.
 
     References
     ----------
@@ -205,7 +218,7 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             _support_report(geometry, arm, prior, bound, certificate.delta, self)
             for geometry, arm in parts
         )
-        implementation = self._implementation(head, X, y, scale)
+        implementation = self._implementation(head, X, y, scale, supports[0], certificate, rng)
         hits = sum(report.hits for report in support_reports)
         trials = sum(report.trials for report in support_reports)
         passed = all(report.passed for report in support_reports)
@@ -283,30 +296,66 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             )
         return X_pool, y_pool
 
-    def _implementation(self, head: Any, X: Any, y: Any, scale: Any) -> ImplementationReport | None:
+    def _implementation(
+        self,
+        head: Any,
+        X: Any,
+        y: Any,
+        scale: Any,
+        support: Support,
+        certificate: Any,
+        rng: np.random.Generator,
+    ) -> ImplementationReport | None:
         """Noise of real fits over the claimed scale, tested."""
         if self.n_fits == 0:
             return None
-        releases = np.stack(
-            Parallel(n_jobs=self.n_jobs)(delayed(_release)(head, X, y) for _ in range(self.n_fits))
+        m = min(len(support.candidates), _MAX_HIDDEN)
+        targets = rng.integers(m, size=self.n_fits)
+        parallel = Parallel(n_jobs=self.n_jobs)
+        # With the code of fit, not by neighbour_optima: the attack looks at the last digits.
+        optima = np.stack(
+            parallel(delayed(_hide)(_exact, head, X, y, support, j) for j in range(m))
         )
-        noise = releases - head.exact_optimum(X, y)
+        releases = np.stack(
+            parallel(delayed(_hide)(_release, head, X, y, support, j) for j in targets)
+        )
+        noise = releases - optima[targets]
         scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), noise.shape[1:])
         noisy = scale > 0
         # Parameters without noise must be released as they are, up to rounding.
         exact = np.abs(noise[:, ~noisy]) <= 1e-9 * (1 + np.abs(releases[:, ~noisy]))
         p_values = {}
+        reachability = None
         if not np.all(noisy):
             p_values["no noise where none is claimed"] = float(np.all(exact))
         if np.any(noisy):
             _, blocks = np.unique(scale[noisy], return_inverse=True)
             p_values |= attack.noise_p_values(noise[:, noisy] / scale[noisy], blocks)
-        level = _NOISE_LEVEL / 3
+            named = [
+                attack.only_reachable(released, optima[:, noisy], scale[noisy])
+                for released in releases[:, noisy]
+            ]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrivacyWarning)
+                bound = certificate.exact_id_bound(prior=np.full(m, 1 / m))
+            hits = sum(guess == int(j) for guess, j in zip(named, targets, strict=True))
+            reachability = ReachabilityReport(
+                n_candidates=m,
+                hits=hits,
+                trials=self.n_fits,
+                rate=hits / self.n_fits,
+                chance=1 / m,
+                bound=bound,
+            )
+            # No attack whatsoever on a correct head succeeds more often than the bound says.
+            p_values["reachability"] = float(binom.sf(hits - 1, self.n_fits, bound))
+        level = _NOISE_LEVEL / 4
         return ImplementationReport(
             n_fits=self.n_fits,
             p_values=tuple(p_values.items()),
             level=level,
             passed=min(p_values.values()) >= level,
+            reachability=reachability,
         )
 
 
@@ -317,15 +366,7 @@ def _split_pipeline(estimator: Any) -> tuple[Any, Any]:
         return lambda X: X, estimator
     *steps, (_, head) = estimator.steps
     _check_protocol(head)
-    for name, step in steps:
-        if step in ("passthrough", None) or isinstance(step, FrozenEstimator):
-            continue
-        if get_tags(step).requires_fit:
-            raise ValueError(
-                f"step {name!r} of the Pipeline, a {type(step).__name__}, learns from the data, "
-                "which no certificate covers. Fit it on public records and wrap it in "
-                "sklearn.frozen.FrozenEstimator, or use a stateless transformer such as Normalizer."
-            )
+    require_public_steps(steps)
 
     def transform(X: Any) -> Any:
         for _, step in steps:
@@ -355,6 +396,24 @@ def _quiet_fit(head: Any, X: Any, y: Any) -> Any:
 
 def _release(head: Any, X: Any, y: Any) -> np.ndarray:
     return _quiet_fit(head, X, y).released_parameters_
+
+
+def _exact(head: Any, X: Any, y: Any) -> np.ndarray:
+    return head.exact_optimum(X, y)
+
+
+def _hide(
+    compute: Callable[[Any, Any, Any], np.ndarray],
+    head: Any,
+    X: Any,
+    y: Any,
+    support: Support,
+    target: int,
+) -> np.ndarray:
+    """What `compute` returns for the data with a candidate in the place of the record."""
+    row, i = support.candidates[[target]], support.index
+    stack = np.vstack if isinstance(X, np.ndarray) else partial(sp.vstack, format="csr")
+    return compute(head, stack([X[:i], row, X[i + 1 :]]), y)
 
 
 def _attack_support(

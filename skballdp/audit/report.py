@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["AuditReport", "ImplementationReport", "SupportReport"]
+__all__ = ["AuditReport", "ImplementationReport", "ReachabilityReport", "SupportReport"]
 
 _VERSION = 1
 
@@ -53,6 +53,32 @@ class SupportReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReachabilityReport:
+    """The attack that asks for which candidate a sampler could have drawn the noise at all.
+
+    Attributes
+    ----------
+    n_candidates : int
+        Candidates, of which one was hidden in each fit.
+    hits, trials : int
+        Fits in which the digits named the hidden candidate, and fits.
+    rate : float
+        Their ratio.
+    chance : float
+        Success of a blind guess.
+    bound : float
+        What the certificate allows any attack; the test fails significantly above this.
+    """
+
+    n_candidates: int
+    hits: int
+    trials: int
+    rate: float
+    chance: float
+    bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImplementationReport:
     """Tests of the noise in real fits.
 
@@ -66,12 +92,15 @@ class ImplementationReport:
         A test fails below this.
     passed : bool
         Whether none failed.
+    reachability : ReachabilityReport or None
+        The attack on the digits of the noise; None without noise.
     """
 
     n_fits: int
     p_values: tuple[tuple[str, float], ...]
     level: float
     passed: bool
+    reachability: ReachabilityReport | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +240,11 @@ class AuditReport:
         implementation = record.pop("implementation")
         if implementation is not None:
             pairs = tuple((name, p) for name, p in implementation.pop("p_values"))
-            implementation = _read(ImplementationReport, {**implementation, "p_values": pairs})
+            reachability = implementation.pop("reachability")
+            if reachability is not None:
+                reachability = _read(ReachabilityReport, reachability)
+            parts = {"p_values": pairs, "reachability": reachability}
+            implementation = _read(ImplementationReport, {**implementation, **parts})
         return _read(cls, {**record, "supports": supports, "implementation": implementation})
 
     def __str__(self) -> str:
@@ -256,6 +289,12 @@ class AuditReport:
                 f"    {name:17s} p = {p:.3g}" + ("" if p >= part.level else "  FAILED")
                 for name, p in part.p_values
             ]
+            if part.reachability is not None:
+                found = part.reachability
+                lines.append(
+                    f"    digits name the hidden record in {found.hits} of {found.trials} fits "
+                    f"(blind {found.chance:.3g}, certificate {found.bound:.3g})"
+                )
         for sentence in self.voided_by:
             lines += ["", *textwrap.wrap(f"The certificate is void: {sentence}.", 88)]
         return "\n".join(lines)
