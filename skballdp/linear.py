@@ -1,5 +1,6 @@
 """Linear heads: logistic regression and squared hinge."""
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,9 @@ class _LinearHead(BallDPClassifier):
         self.noise = noise
         self.random_state = random_state
 
+    @abstractmethod
     def _loss_of(self, n_classes: int) -> tuple[str, Loss]:
         """Name of the sensitivity formula, and the loss."""
-        raise NotImplementedError
 
     @property
     def released_parameters_(self) -> np.ndarray:

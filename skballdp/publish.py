@@ -89,7 +89,7 @@ def release(estimator: Any, *, allow_void: bool = False) -> Any:
     >>> from skballdp import BallDPRidgePrototype, release
     >>> X, y = load_digits(return_X_y=True)
     >>> clf = BallDPRidgePrototype(radius=0.5, epsilon=2.0).fit(normalize(X), y)
-    >>> clf.where_the_data_are = "/home/me/private"
+    >>> clf.where_the_data_are = "a note to self"
     >>> published = release(clf)
     >>> hasattr(published, "where_the_data_are")
     False
