@@ -253,3 +253,20 @@ def test_kappa_of_a_finite_prior():
 def test_bad_input_names_the_parameter(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_closed_forms_round_up(seed):
+    """Against 60 digits on the doubles given: a bound below the truth is none."""
+    rng = np.random.default_rng(seed)
+    epsilon, delta = float(rng.uniform(0, 3)), float(10 ** rng.uniform(-9, -2))
+    kappa, dim = float(10 ** rng.uniform(-6, -1.4)), int(rng.integers(1, 400))
+    eta = float(rng.uniform(0.5, 0.999))
+    with mp.workdps(60):
+        exact = mp.exp(mp.mpf(epsilon)) * mp.mpf(kappa) + mp.mpf(delta)
+        assert exact <= dp_bound(epsilon=epsilon, delta=delta, kappa=kappa) <= exact * 1.000001
+        exact = mp.mpf(eta) ** dim
+        assert exact <= kappa_uniform_ball(eta, 1.0, dim) <= exact * 1.000001
+        prior = rng.dirichlet(np.ones(5))
+        exact = mp.erf(mp.mpf(epsilon) / mp.sqrt(8)) * (1 - sum(mp.mpf(p) ** 2 for p in prior))
+        assert exact <= advantage_bound(mu=epsilon, prior=prior) <= exact * 1.000001
