@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from skballdp._validate import check_choice, check_integer, check_real
 
@@ -30,6 +31,7 @@ __all__ = [
     "gradient_gap",
     "hinge_effective_gap",
     "linear_sensitivity",
+    "logistic_effective_gap",
     "minimizer_radius",
     "ridge_sensitivity",
 ]
@@ -53,9 +55,11 @@ _LARGEST_WEIGHT = 1e15
 _UP_RADIUS = 1.0 + 1e-14
 _UP_GAP = 1.0 + 1e-12
 _UP_PAPER = 1.0 + 1e-15
-# Relative width at which the branch and bound stops: second-order and first-order bounds.
+# Relative width at which the branch and bound stops: second-order and first-order bounds on a
+# line, first-order bounds in a plane.
 _TOLERANCE = 1e-11
 _TOLERANCE_FIRST = 1e-7
+_TOLERANCE_PLANE = 1e-4
 
 _FloatArray = NDArray[np.float64]
 
@@ -635,6 +639,80 @@ def hinge_effective_gap(
     return _HingeProblem(r, head, w_max / n).largest() * _UP_GAP
 
 
+def logistic_effective_gap(
+    *,
+    radius: float,
+    alpha: float,
+    norm_bound: float,
+    fit_intercept: bool = True,
+    public_norm: float = 0.0,
+) -> float:
+    """Bound the gradient gap of the logistic head, for a radius above the norm bound.
+
+    Takes the place of `gradient_gap` where it is smaller.  That bound lets both records have the
+    largest possible slope and lie on opposite sides; but records with the largest slope lie on
+    the same side.  The gain is 27 % at ``alpha = 0.1``, ``B = 1``, ``r = 2``, no intercept.
+
+    Parameters
+    ----------
+    radius, alpha, norm_bound, fit_intercept, public_norm
+        As in `gradient_gap`.
+
+    Returns
+    -------
+    float
+        Never below the exact value of the bound derived below; at most a relative ``2e-4`` above
+        it, or equal to that of `gradient_gap`, which it never exceeds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `gradient_gap`.
+
+    See Also
+    --------
+    gradient_gap : The bound for every head and every radius.
+
+    Notes
+    -----
+    This bound is ours.  Notation of `gradient_gap`: ``u >= v`` are the slopes of the two records,
+    ``t = logit u`` and ``t' = logit v``, so that ``t = -y theta . z`` and
+    ``t' = -y theta . z'``, ``||theta|| <= R``, ``||z||, ||z'|| <= Bt``.
+
+    The gap is at most the root of ``((u - v) B + v s)^2 + i (u - v)^2``, ``s = ||x - x'||``.
+    Besides ``s <= r`` one has ``s^2 = 2 ||z||^2 + 2 ||z'||^2 - ||z + z'||^2``, and
+    ``|t + t'| = |theta . (z + z')| <= R ||z + z'||``.  So
+
+        ``s <= s(t + t') := min(r, sqrt(4 Bt^2 - ((t + t') / R)^2))``,
+
+    and the bound is the maximum of that root with ``s = s(t + t')`` over
+    ``-L <= t' <= t <= L``, ``t - t' <= R r``, ``L = R Bt``.  For ``r <= B`` there is no gain:
+    ``(u - v) B + v s = u B - v (B - s)`` is then large where v is small.
+
+    *Maximum.*  On a rectangle ``t1 <= t <= t2``, ``t1' <= t' <= t2'`` the expression is at most
+    its value with ``u = sigmoid(t2)``, the largest s, and v at one of its two ends, since the
+    square is convex in v.  Branch and bound with this first-order bound needs about one over its
+    tolerance rectangles around a smooth maximum; it is valid at any time.
+
+    Examples
+    --------
+    >>> from skballdp.erm.sensitivity import gradient_gap, logistic_effective_gap
+    >>> kw = dict(radius=2.0, alpha=0.1, norm_bound=1.0, fit_intercept=False)
+    >>> round(gradient_gap("logistic", **kw), 3), round(logistic_effective_gap(**kw), 3)
+    (1.683, 1.218)
+    """
+    r = _check_radius(radius)
+    head = _check_head("logistic", alpha, norm_bound, fit_intercept, 2, public_norm)
+    if r == 0.0:
+        return 0.0
+    r = min(max(r, _SMALLEST_RADIUS), 2.0 * head.norm_bound)
+    big_r = _minimizer_radius(head)
+    gap = _logistic_gap(r, big_r, head)
+    if r > head.norm_bound:
+        gap = min(gap, _opposite_gap(r, big_r, head, gap))
+    return gap * _UP_GAP
+
+
 def linear_sensitivity(
     loss: str,
     *,
@@ -677,8 +755,8 @@ def linear_sensitivity(
         ``alpha ||u - v|| <= ||grad F(v)|| = ||grad F(v) - grad F'(v)||``,
 
     and the two objectives differ in one record: the right-hand side is ``w/n`` times the distance
-    of two gradients at v, a minimizer. Hence ``Delta = weight_max G / (alpha n)``. For the squared
-    hinge the smaller G of `hinge_effective_gap` takes the place of G where it applies.
+    of two gradients at v, a minimizer. Hence ``Delta = weight_max G / (alpha n)``. The smaller G of
+    `hinge_effective_gap` and `logistic_effective_gap` takes the place of G where it applies.
 
     References
     ----------
@@ -715,6 +793,15 @@ def linear_sensitivity(
         )
         stacked = math.sqrt(n_classes) * _UP_PAPER if n_classes > 2 else 1.0
         gap = min(gap, stacked * effective)
+    if loss == "logistic" and mode == "tight":
+        effective = logistic_effective_gap(
+            radius=radius,
+            alpha=alpha,
+            norm_bound=norm_bound,
+            fit_intercept=fit_intercept,
+            public_norm=public_norm,
+        )
+        gap = min(gap, effective)
     return weight_max * gap / (alpha * n_samples) * _UP_PAPER
 
 
@@ -909,6 +996,52 @@ def _logistic_gap(r: float, big_r: float, head: _Head) -> float:
     d_end = -_sigmoid(cap) * _sigmoid(-end) * math.expm1(-tau)
     curve = _Curve(head.norm_bound, r, tau, head.fit_intercept, v_high=v_end, d_high=d_end)
     return max(_sigmoid(cap) * r, _farthest(curve))
+
+
+def _opposite_gap(r: float, big_r: float, head: _Head, enough: float) -> float:
+    """Maximum of `logistic_effective_gap`, up to rounding; stops once it is at least `enough`.
+
+    Values are at least ``r / 2 >= B / 2`` (at ``t = t' = 0``), so the absolute rounding errors of
+    slopes and their differences, a few units of ``2**-53 B``, are small relative ones.
+    """
+    b, bt = head.norm_bound, head.full_bound
+    cap, tau, icpt = big_r * bt, big_r * r, float(head.fit_intercept)
+
+    def value(t_high: _FloatArray, t: _FloatArray, sum_low: _FloatArray) -> _FloatArray:
+        """The root, with u at `t_high`, v at `t`, and s at the sum smallest in modulus."""
+        u, v = expit(t_high), expit(t)
+        ratio = np.minimum(sum_low / (2.0 * cap), 1.0)
+        s = np.minimum(r, 2.0 * bt * np.sqrt((1.0 - ratio) * (1.0 + ratio)))
+        longest: _FloatArray = np.hypot((u - v) * b + v * s, icpt * (u - v))
+        return longest
+
+    parts = 16
+    step = 2.0 * cap / parts
+    ends = -cap + step * np.arange(parts)
+    low, low2 = (corner.ravel() for corner in np.meshgrid(ends, ends, indexing="ij"))
+    best = 0.0
+    while True:
+        # Rectangles overlap by more than the rounding errors of their corners.
+        slack = 1e-13 * cap
+        high, high2 = low + (step + slack), low2 + (step + slack)
+        # Those that hold a point with 0 <= t - t' <= tau.
+        inside = (high >= low2) & (low - high2 <= tau)
+        low, low2, high, high2 = low[inside], low2[inside], high[inside], high2[inside]
+        sum_low = np.maximum(np.maximum(low + low2, -(high + high2)) - slack, 0.0)
+        upper = np.maximum(value(high, low2 - slack, sum_low), value(high, high2, sum_low))
+        # A point of the rectangle, where there is one near its middle, is a lower bound.
+        middle = low + 0.5 * step
+        middle2 = np.clip(low2 + 0.5 * step, middle - tau, middle)
+        best = max(best, float(value(middle, middle2, np.abs(middle + middle2)).max()))
+        alive = upper > best * (1.0 + _TOLERANCE_PLANE)
+        if not alive.any() or best >= enough:
+            return best * (1.0 + _TOLERANCE_PLANE)
+        if np.count_nonzero(alive) > 100_000:
+            return float(upper.max())
+        step *= 0.5
+        half = step * np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+        low = (low[alive, np.newaxis] + half[0]).ravel()
+        low2 = (low2[alive, np.newaxis] + half[1]).ravel()
 
 
 def _softmax_gap(r: float, big_r: float, head: _Head) -> float:

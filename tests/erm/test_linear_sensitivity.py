@@ -9,7 +9,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from skballdp.erm.sensitivity import gradient_gap, hinge_effective_gap, minimizer_radius
+from skballdp.erm.sensitivity import (
+    gradient_gap,
+    hinge_effective_gap,
+    linear_sensitivity,
+    logistic_effective_gap,
+    minimizer_radius,
+)
 from tests.conftest import load_goldens
 
 
@@ -749,6 +755,66 @@ def test_effective_gap_far_extremes():
 def test_effective_gap_input_errors(change, error, words):
     with pytest.raises(error, match=words):
         hinge_effective_gap(**(_VALID | dict(n_samples=10) | change))
+
+
+# ------------------------------------------------------- logistic, radius above the norm bound
+
+
+@pytest.mark.parametrize("icpt", [False, True])
+@pytest.mark.parametrize("alpha", [1e-3, 1e-2, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("share", [1.05, 1.5, 1.9, 2.0])
+def test_opposite_records_maximum(alpha, share, icpt):
+    # The same maximum on a plain grid, and the largest gap that random and structured records have.
+    for bound, public_norm in ((1.0, 0.0), (3.0, 0.0), (1.0, 2.0)):
+        radius = share * bound
+        kw = dict(alpha=alpha, norm_bound=bound, fit_intercept=icpt, public_norm=public_norm)
+        got = logistic_effective_gap(radius=radius, **kw)
+        assert got <= gradient_gap("logistic", radius=radius, **kw)
+        big_r, bt = minimizer_radius("logistic", **kw), math.hypot(bound, icpt)
+        t = np.linspace(-1, 1, 1201) * big_r * bt
+        t, t2 = t[:, None], t[None, :]
+        s2 = np.maximum(4 * bt**2 - ((t + t2) / big_r) ** 2, 0)
+        u, v = 1 / (1 + np.exp(-t)), 1 / (1 + np.exp(-t2))
+        square = ((u - v) * bound + v * np.minimum(radius, np.sqrt(s2))) ** 2 + icpt * (u - v) ** 2
+        best = math.sqrt(square[(t >= t2) & (t - t2 <= big_r * radius)].max())
+        assert best <= got <= best * (1 + 3e-3)
+        # Two records of norm B at the angles p and q to the model, which has any length.
+        rng = np.random.default_rng(0)
+        p, q = rng.uniform(0, np.pi, size=(2, 20_000))
+        rho = big_r * rng.uniform(0, 1, size=20_000) ** 0.3
+        tilt = np.pi / 2 * rng.uniform(0, 1, size=20_000) * icpt  # how much is the intercept's
+        x = bound * np.stack([np.cos(p), np.sin(p)])
+        x2 = bound * np.stack([np.cos(q), -np.sin(q)])
+        near = np.hypot(*(x - x2)) <= radius
+        a, a2 = (
+            1 / (1 + np.exp(rho * (np.cos(tilt) * z[0] + np.sin(tilt) * icpt))) for z in (x, x2)
+        )
+        gap = np.sqrt(((a * x - a2 * x2) ** 2).sum(axis=0) + icpt * (a - a2) ** 2)
+        assert 0.5 * got <= gap[near].max() <= got
+
+
+def test_opposite_records_extremes():
+    for alpha, bound in itertools.product((1e-60, 1e-8, 1.0, 1e4, 1e60), (1e-60, 1.0, 1e4, 1e60)):
+        for icpt in (True, False):
+            kw = dict(alpha=alpha, norm_bound=bound, fit_intercept=icpt)
+            last = 0.0
+            for share in (0.0, 1e-9, 0.5, 1.0, 1.0001, 1.5, 2.0, math.inf):
+                gap = logistic_effective_gap(radius=share * bound, **kw)
+                plain = gradient_gap("logistic", radius=share * bound, **kw)
+                assert 0.5 * plain <= gap <= plain
+                assert gap >= last * (1 - 3e-4)
+                if share <= 1:
+                    assert gap == plain
+                last = gap
+
+
+def test_sensitivity_takes_the_smaller_gap():
+    kw = dict(radius=2.0, alpha=0.1, norm_bound=1.0, fit_intercept=False)
+    delta = linear_sensitivity("logistic", n_samples=100, **kw)
+    assert delta == pytest.approx(logistic_effective_gap(**kw) / 10, rel=1e-14)
+    assert delta < 0.73 * gradient_gap("logistic", **kw) / 10
+    paper = linear_sensitivity("logistic", n_samples=100, mode="paper", **kw)
+    assert paper == pytest.approx(gradient_gap("logistic", mode="paper", **kw) / 10, rel=1e-14)
 
 
 # ------------------------------------------------------------------------------ (g) input
