@@ -35,6 +35,8 @@ _BLOCK_ENTRIES = 2**18
 # About 32 MB for matrix products of float64 rows, which are not copied: every call of a threaded
 # product waits for all processors, so on a busy machine time is calls, not operations.
 _PRODUCT_ENTRIES = 2**22
+# Rows of a block that is a copy, where there are large matrices beside it.
+_SMALL_BLOCK_ROWS = 128
 # A tile of pair distances: a few temporaries of this size take 8 MB.
 _TILE = 448
 
@@ -62,8 +64,8 @@ def product_rows(n_features: int) -> int:
 def longest_product_sum(n_rows: int, n_features: int) -> int:
     """The same as `longest_sum` for `RowBlocks.linear_sums`, whatever the type of the rows.
 
-    The blocks have `product_rows` rows or `block_rows`: at most the larger, and at most as many
-    blocks as with the smaller.
+    The blocks have between `block_rows` and `product_rows` rows: at most the larger number, and at
+    most as many blocks as with the smaller.
     """
     rows = min(block_rows(n_features), n_rows)
     return min(product_rows(n_features), n_rows) + math.ceil(n_rows / rows)
@@ -112,7 +114,7 @@ class RowBlocks:
         first_pass = self._weights is None
         weights = np.empty(self.n_rows) if self._weights is None else self._weights
         step = rows_per_block or block_rows(self.n_features)
-        convert = not sp.issparse(self._X) and self._X.dtype != np.float64
+        convert = self._is_copied and not sp.issparse(self._X)
         buffer = np.empty((min(step, self.n_rows), self.n_features)) if convert else None
         for start in range(0, self.n_rows, step):
             rows = slice(start, min(start + step, self.n_rows))
@@ -179,8 +181,10 @@ class RowBlocks:
         d = self.n_features
         values = np.zeros(())
         gradient = np.zeros(theta.shape)
-        copied = sp.issparse(self._X) or self._X.dtype != np.float64
-        for block in self.blocks(None if copied else product_rows(d)):
+        step = block_rows(d)
+        if not self._is_copied:  # the scores and their temporaries must not outgrow the rows
+            step = max(step, min(product_rows(d), _PRODUCT_ENTRIES // (8 * len(theta))))
+        for block in self.blocks(step):
             value, slopes = pointwise(block.rows, _scores(block, theta))
             values = values + value
             gradient[:, d:] += slopes.sum(axis=0)[:, None]
@@ -211,20 +215,23 @@ class RowBlocks:
         total = np.zeros((q, q))
         # Rows of length 1 at most: neither long rows nor a large bound may overflow.
         unit = 1.0 if self.norm_bound is None else 1 / max(1.0, self.norm_bound)
-        for block in self.blocks():
+        step = _SMALL_BLOCK_ROWS if self._is_copied else block_rows(d)
+        scaled = np.empty((0 if sp.issparse(self._X) else min(step, self.n_rows), q), np.float32)
+        for block in self.blocks(step):
             roots = unit * np.sqrt(pointwise(block.rows, _scores(block, theta)))
             scale = (block.weights * roots)[:, None]
-            constant = np.repeat(roots[:, None], q - d, axis=1)
             if sp.issparse(block.values):
-                scaled = sp.hstack([block.values.multiply(scale), constant]).tocsr()
-                scaled = scaled.astype(np.float32)
-                total += (scaled.T @ scaled).toarray()
+                constant = np.repeat(roots[:, None], q - d, axis=1)
+                columns = sp.hstack([block.values.multiply(scale), constant]).tocsr()
+                columns = columns.astype(np.float32)
+                total += (columns.T @ columns).toarray()
             else:
-                scaled = np.empty((len(scale), q), dtype=np.float32)
-                np.multiply(block.values, scale, out=scaled[:, :d], casting="same_kind")
-                scaled[:, d:] = constant
-                total += scaled.T @ scaled
-        return total / unit**2
+                part = scaled[: len(scale)]
+                np.multiply(block.values, scale, out=part[:, :d], casting="same_kind")
+                part[:, d:] = roots[:, None]
+                total += part.T @ part
+        total /= unit**2
+        return total
 
     def take(self, indices: np.ndarray) -> "RowBlocks":
         """Some of the rows (copied in their own data type), clipped to the same ball."""
@@ -244,6 +251,11 @@ class RowBlocks:
         """One clipped row, dense."""
         row = clipped_rows(self._X, np.array([index]), self.norm_bound)
         return (row.toarray() if sp.issparse(row) else row)[0]
+
+    @property
+    def _is_copied(self) -> bool:
+        """Whether a block is a copy of the rows, and not a view."""
+        return sp.issparse(self._X) or self._X.dtype != np.float64
 
     def _factors(self, values: Any) -> np.ndarray:
         norms = _row_norms(values)

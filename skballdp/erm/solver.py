@@ -256,7 +256,9 @@ def minimize(objective: Objective, *, tolerance: float, max_norm: float) -> np.n
     """
     sample = objective.sample()
     start = _rough_optimum(sample, tolerance, max_norm)
-    return _solve(objective, start, sample.inverse_curvature(start[0]), tolerance, max_norm)[0]
+    inverse_curvature = sample.inverse_curvature(start[0])
+    del sample  # a copy of rows
+    return _solve(objective, start, inverse_curvature, tolerance, max_norm)[0]
 
 
 def neighbour_optima(
