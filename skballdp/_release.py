@@ -271,10 +271,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         TypeError, ValueError
             As in `fit`.
         """
-        X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
-        problem, codes = self._problem(X, y)
-        self._sensitivity_of(problem)
-        return self._flatten(self._optimum(self._rows(X, problem), codes, problem))
+        return self._flatten(self._optimum(*self._blocks(X, y)))
 
     def neighbour_optima(self, X: Any, y: Any, index: int, X_candidates: Any) -> np.ndarray:
         """Noiseless parameters of data sets that differ in one record: **private**, for audits.
@@ -315,6 +312,13 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         candidates = clipped_rows(candidates, slice(None), problem.norm_bound)
         optima = self._neighbour_optima(self._rows(X, problem), codes, problem, index, candidates)
         return np.stack([self._flatten(theta) for theta in optima])
+
+    def _blocks(self, X: Any, y: Any) -> tuple[RowBlocks, np.ndarray, Problem]:
+        """Rows, class codes and description of some data, which nothing of is stored."""
+        X, y = without_data(check_X_y, X, y, estimator=self, **_ACCEPTED)
+        problem, codes = self._problem(X, y)
+        self._sensitivity_of(problem)  # refuses what cannot be certified
+        return self._rows(X, problem), codes, problem
 
     def noise_scale_for(self, X: Any, y: Any) -> float | np.ndarray:
         """Noise scale that a fit on the given data would use.

@@ -273,7 +273,10 @@ class PrivacyCertificate:
         *,
         n_candidates: int | None = None,
         prior: Any = None,
+        kappa: float | None = None,
         method: str = "gaussian",
+        distance: float | None = None,
+        n_releases: int = 1,
     ) -> float:
         """Bound on the success of naming the record among candidates.
 
@@ -281,11 +284,19 @@ class PrivacyCertificate:
         ----------
         n_candidates : int, optional
             Number of equally likely candidates, all with the same label and inside one ball of
-            the certificate's radius, chosen before the record was. Give this or `prior`.
+            radius `distance`, chosen before the record was.
         prior : array-like of shape (m,), optional
-            Probability of each candidate.
+            Probability of each candidate. Give this, `n_candidates` or `kappa`.
+        kappa : float, optional
+            Best success of a guess without the release, in [0, 1], for any other prior and measure
+            of success (Ball-ReRo), see `kappa_uniform_ball` and `kappa_finite` in
+            `skballdp.accounting.reconstruction`.
         method : {"gaussian", "rdp", "dp"}
             The direct bound (the sharpest), the Renyi bound, or the one from (epsilon, delta).
+        distance : float or None, default=None
+            Radius of the ball; None is the certificate's.
+        n_releases : int, default=1
+            Number of independent releases of the same data that the attacker sees.
 
         Returns
         -------
@@ -296,7 +307,7 @@ class PrivacyCertificate:
         ------
         TypeError, ValueError
             If an argument has the wrong type or is out of range, or not exactly one of
-            `n_candidates` and `prior` is given.
+            `n_candidates`, `prior` and `kappa` is given.
 
         Notes
         -----
@@ -307,28 +318,53 @@ class PrivacyCertificate:
         With discrete noise the direct bound is multiplied by ``e^a``: each candidate makes no event
         more than ``e^a`` times as likely as rounded continuous noise does, and the law that all
         candidates are compared with may be that of rounded continuous noise.
+
+        With k releases mu is ``sqrt(k)`` times as large (the sum of k releases is sufficient), the
+        factors are taken to the power k, and epsilon and delta add up.
         """
         self._warn_if_void()
-        return self._exact_id_bound(n_candidates, prior, method)
+        return self._exact_id_bound(n_candidates, prior, kappa, method, distance, n_releases)
 
-    def _exact_id_bound(self, n_candidates: int | None, prior: Any, method: str) -> float:
-        if (n_candidates is None) == (prior is None):
+    def _exact_id_bound(
+        self,
+        n_candidates: int | None,
+        prior: Any = None,
+        kappa: float | None = None,
+        method: str = "gaussian",
+        distance: float | None = None,
+        n_releases: int = 1,
+    ) -> float:
+        if sum(value is not None for value in (n_candidates, prior, kappa)) != 1:
             raise ValueError(
-                f"give exactly one of n_candidates and prior, got n_candidates={n_candidates!r} "
-                f"and prior {'given' if prior is not None else 'None'}."
+                f"give exactly one of n_candidates, prior and kappa, got n_candidates="
+                f"{n_candidates!r}, prior {'given' if prior is not None else 'None'} and kappa="
+                f"{kappa!r}."
             )
         check_choice("method", method, ("gaussian", "rdp", "dp"))
-        if prior is None:
+        if n_candidates is not None:
             kappa = 1.0 / check_integer("n_candidates", n_candidates, low=1)
-        else:
+        elif prior is not None:
             kappa = float(reconstruction.check_prior(prior).max())
+        else:
+            kappa = check_real("kappa", kappa, low=0.0, high=1.0)
+        k = check_integer("n_releases", n_releases, low=1)
+        if distance is not None:
+            distance = check_real("distance", distance, low=0.0)
         if self.radius_epsilon > 0:
-            kappa = reconstruction.dp_bound(epsilon=self.radius_epsilon, delta=0.0, kappa=kappa)
+            kappa = reconstruction.dp_bound(epsilon=k * self.radius_epsilon, delta=0.0, kappa=kappa)
         if method == "dp":
-            return reconstruction.dp_bound(epsilon=self.epsilon, delta=self.delta, kappa=kappa)
-        bound = reconstruction.exact_id_bound(mu=self.mu, kappa=kappa, method=method)
+            epsilon = self.epsilon
+            if distance is not None:
+                epsilon = self._epsilon_at(distance, self.delta)
+            return reconstruction.dp_bound(
+                epsilon=k * epsilon, delta=min(1.0, k * self.delta), kappa=kappa
+            )
+        mu = self.mu if distance is None else self.mu_at(distance)
+        if k > 1:
+            mu *= math.sqrt(k) * (1 + 2.0**-52)
+        bound = reconstruction.exact_id_bound(mu=mu, kappa=kappa, method=method)
         if self.noise == "discrete" and method == "gaussian":
-            bound = min(1.0, bound * math.exp(discrete.ratio_excess(**self._lattice())))
+            bound = min(1.0, bound * math.exp(k * discrete.ratio_excess(**self._lattice())))
         return bound
 
     def check(self) -> bool:
@@ -461,7 +497,7 @@ class PrivacyCertificate:
         else:
             sections.append(("THE PROMISE IS VOID:", [f"- {reason}." for reason in self.voided_by]))
         if self.mu < math.inf:
-            exact_id = self._exact_id_bound(10, None, "gaussian")
+            exact_id = self._exact_id_bound(10)
             sections.append(("What is promised", self._promise(exact_id)))
         sections.append(
             (

@@ -14,7 +14,7 @@ from skballdp._release import (
     domain,
     require_certifiable,
 )
-from skballdp._validate import check_choice, check_real, without_data
+from skballdp._validate import check_choice, check_integer, check_real, without_data
 from skballdp.data import RowBlocks
 from skballdp.erm.sensitivity import class_sum_error, ridge_sensitivity
 
@@ -372,6 +372,65 @@ class BallDPRidgePrototype(BallDPClassifier):
         optima = np.repeat(prototypes[np.newaxis], len(candidates), axis=0)
         optima[:, c] += 2 * (candidates - rows.row(index)) / denominator
         return optima
+
+    def invert_release(self, X: Any, y: Any, index: int, released: Any) -> np.ndarray:
+        """The record that explains a release, given all the others: an attack.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training records; the one at `index` is not used.
+        y : array-like of shape (n_samples,)
+            Labels, that of the hidden record included.
+        index : int
+            Position of the hidden record.
+        released : array-like of shape (n_releases, n_parameters)
+            Released parameters, in the order of ``released_parameters_``.
+
+        Returns
+        -------
+        ndarray of shape (n_releases, n_features)
+            Without noise the record, but for rounding; with noise the record plus
+            ``(2 n_c + alpha n) / 2`` times the noise of its class, where n_c counts the record. One
+            that was projected on the ball of the norm bound comes back projected.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `fit`.
+
+        Notes
+        -----
+        ``mu_c = (2 S_c + alpha n mu0_c) / (2 n_c + alpha n)`` is solved for the record in the class
+        sum S_c, all others being known.
+
+        References
+        ----------
+        Margaryan and Gupta, arXiv:2607.04209, Theorem 11.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skballdp import BallDPRidgePrototype
+        >>> X, y = np.array([[0.6, 0.0], [0.0, 0.8], [0.3, 0.3]]), [0, 0, 1]
+        >>> clf = BallDPRidgePrototype(radius=0.5)
+        >>> clf.invert_release(X, y, 1, [clf.exact_optimum(X, y)]).round(6)
+        array([[0. , 0.8]])
+        """
+        rows, codes, problem = self._blocks(X, y)
+        index = check_integer("index", index, low=0)
+        if index >= rows.n_rows:
+            raise ValueError(f"index={index!r} does not fit the {rows.n_rows} records of X.")
+        c = codes[index]
+        shape = (-1, len(problem.classes), problem.n_features)
+        own = np.asarray(released, dtype=np.float64).reshape(shape)[:, c]
+        shrinkage = problem.alpha * problem.n_samples
+        sums = (2 * problem.class_counts[c] + shrinkage) / 2 * own
+        public = self._public(problem)
+        if public is not None:
+            sums -= shrinkage / 2 * public[c]
+        known = rows.class_sums(codes, len(problem.classes))[c] - rows.row(index)
+        return sums - known
 
     def _certified_parameters(self, problem: Problem) -> dict[str, Any]:
         return {"head": "ridge_prototype"}

@@ -2,16 +2,26 @@
 
 from skballdp.audit.auditor import MAPReconstructionAuditor
 from skballdp.audit.report import (
+    ApproximateReport,
     AuditReport,
+    Check,
     ImplementationReport,
-    ReachabilityReport,
+    InversionReport,
+    Rate,
     SupportReport,
+    UnknownLabelReport,
 )
+from skballdp.audit.statistics import AuditSummary
 
 __all__ = [
+    "ApproximateReport",
     "AuditReport",
+    "AuditSummary",
+    "Check",
     "ImplementationReport",
+    "InversionReport",
     "MAPReconstructionAuditor",
-    "ReachabilityReport",
+    "Rate",
     "SupportReport",
+    "UnknownLabelReport",
 ]

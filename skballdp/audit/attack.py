@@ -17,20 +17,23 @@ J. Margaryan and N. Gupta, arXiv:2607.04209, section 5.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import betaincinv, ndtr
+from scipy.special import ndtr
 from scipy.stats import chi2, norm
+
+from skballdp.audit.statistics import enclosing_centre
 
 __all__ = [
     "Geometry",
     "ModelArm",
     "bayes_success_of_pair",
-    "clopper_pearson",
     "geometry",
+    "map_guess",
     "map_posterior",
     "noise_p_values",
     "only_reachable",
@@ -65,6 +68,10 @@ class Geometry:
         Distance of each optimum to that of the ball's centre, in units of the noise scale.
     to_mean : ndarray of shape (m,)
         The same to the mean of the optima.
+    to_enclosing : ndarray of shape (m,)
+        The same to the centre of the smallest ball around the optima.
+    diameter : float
+        Largest distance of two optima.
     silent : bool
         Whether there is no noise: the points are then in the unit of the parameters.
     """
@@ -73,7 +80,26 @@ class Geometry:
     group: np.ndarray
     to_centre: np.ndarray
     to_mean: np.ndarray
+    to_enclosing: np.ndarray
+    diameter: float
     silent: bool
+
+    def seen(self, n_releases: int) -> "Geometry":
+        """The same for an attacker with several releases of the same data.
+
+        Their mean is a sufficient statistic, with noise smaller by the root of their number.
+        """
+        if self.silent:
+            return self
+        root = math.sqrt(n_releases)
+        return replace(
+            self,
+            points=root * self.points,
+            to_centre=root * self.to_centre,
+            to_mean=root * self.to_mean,
+            to_enclosing=root * self.to_enclosing,
+            diameter=root * self.diameter,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,10 @@ class ModelArm:
     ----------
     hits, trials : int
         Correct guesses of the MAP rule; ties are broken at random.
+    null_hits, null_trials : int
+        The same for releases that do not depend on the target.
+    near_hits : int
+        Targets within eta of the answer, among `trials`, for the rule that maximises that.
     bayes_success, bayes_error : float
         Mean over the same draws of the largest posterior probability, and its standard error (0
         where a closed form was used).
@@ -91,6 +121,9 @@ class ModelArm:
 
     hits: int
     trials: int
+    null_hits: int
+    null_trials: int
+    near_hits: int
     bayes_success: float
     bayes_error: float
 
@@ -137,11 +170,15 @@ def geometry(optima: np.ndarray, centre: np.ndarray, scale: Any, prior: np.ndarr
     tolerance = _TIED * (spread if silent else max(1.0, spread))
     close = cdist(coordinates, coordinates) <= tolerance
     firsts, group = np.unique(np.argmax(close, axis=1), return_inverse=True)
+    points = coordinates[firsts]
+    to_enclosing = np.linalg.norm(coordinates - enclosing_centre(points), axis=1)
     return Geometry(
-        points=coordinates[firsts],
+        points=points,
         group=group,
         to_centre=np.linalg.norm(whitened, axis=1),
         to_mean=np.linalg.norm(offset, axis=1),
+        to_enclosing=to_enclosing,
+        diameter=float(cdist(points, points).max()),
         silent=silent,
     )
 
@@ -179,8 +216,22 @@ def map_posterior(released: np.ndarray, optima: np.ndarray, scale: Any, prior: A
     return likelihood / likelihood.sum()
 
 
+def map_guess(logits: np.ndarray) -> np.ndarray:
+    """The MAP rule: of each column of log posteriors (up to a constant), the largest entry.
+
+    It is given what an attacker knows and nothing else; the null arm would tell otherwise.
+    """
+    guess: np.ndarray = logits.argmax(axis=0)
+    return guess
+
+
 def simulate(
-    shape: Geometry, prior: np.ndarray, n_releases: int, rng: np.random.Generator
+    shape: Geometry,
+    prior: np.ndarray,
+    n_releases: int,
+    rng: np.random.Generator,
+    *,
+    near: np.ndarray | None = None,
 ) -> ModelArm:
     """Attack many simulated releases with the MAP rule.
 
@@ -192,9 +243,12 @@ def simulate(
         Probability of each candidate.
     n_releases : int
         Releases per candidate. With a uniform prior every candidate is the target that often;
-        otherwise ``m * n_releases`` targets are drawn from the prior.
+        otherwise ``m * n_releases`` targets are drawn from the prior. The null arm has a tenth.
     rng : Generator
         Source of randomness.
+    near : ndarray of bool of shape (m, m), optional
+        Which candidates count as a success for which answer, for approximate reconstruction; by
+        default only the answer itself.
 
     Returns
     -------
@@ -204,50 +258,102 @@ def simulate(
     -----
     For a tie of t candidates the guess is the most probable among them, and uniform among those
     equally probable: a target in such a tie is hit with probability 1/t.
+
+    *Null arm.* The release is made from a candidate that is drawn independently of the target, and
+    the same code asks for the target. No rule that looks at nothing but the release succeeds more
+    often than the best guess without it.
+
+    *Approximate reconstruction.* Given a release, the answer is the candidate around which the
+    posterior has most mass: the best rule among those that answer with a candidate.
     """
     m, n_groups = len(prior), len(shape.points)
+    if near is None:
+        near = np.eye(m, dtype=bool)
     mass = np.bincount(shape.group, weights=prior, minlength=n_groups)
     best = np.zeros(n_groups)
     np.maximum.at(best, shape.group, prior)
     favourite = prior == best[shape.group]
     ties = np.bincount(shape.group, weights=favourite, minlength=n_groups)
-    uniform = bool(np.all(prior == prior[0]))
-    trials = m * n_releases
-    counts = np.full(m, n_releases) if uniform else rng.multinomial(trials, prior)
+    # Probability that a candidate is the answer, given that its group is.
     chance = np.where(favourite, 1 / ties[shape.group], 0.0)
-    if shape.silent or n_groups == 1:
-        # The release names the group for certain (or all candidates are one group).
-        hits = int(rng.binomial(counts, chance).sum())
-        return ModelArm(hits, trials, float(best.sum()) if shape.silent else float(best[0]), 0.0)
+    counts = _targets(prior, n_releases, rng)
+    null_counts = _targets(prior, max(1, n_releases // 10), rng)
+    trials, null_trials = int(counts.sum()), int(null_counts.sum())
 
-    log_best = np.full(n_groups, -np.inf)
-    np.log(best, out=log_best, where=best > 0)
+    with np.errstate(divide="ignore"):
+        log_best = np.log(best)
     overweight = mass / np.where(best > 0, best, 1.0)
-    half_squares = np.square(shape.points).sum(axis=1) / 2
-    correct_group = np.zeros(m, dtype=np.int64)
+    gram = shape.points @ shape.points.T
+    offset = (log_best - np.square(shape.points).sum(axis=1) / 2)[:, None]
+    share = prior / np.where(best > 0, best, 1.0)[shape.group]
+
+    def logits(sources: Any, size: int) -> np.ndarray:
+        """Log posterior of each group, up to a constant, for releases made from some groups."""
+        if shape.silent:  # the release names the group for certain
+            exact = np.full((n_groups, size), -np.inf)
+            exact[sources, np.arange(size)] = 0.0
+            return exact
+        # Groups along the first axis: maxima and sums then run over contiguous rows.
+        values = shape.points @ rng.standard_normal((shape.points.shape[1], size))
+        values += gram[:, sources] if np.ndim(sources) else gram[:, [sources]]
+        values += offset
+        return values
+
+    right_group = np.zeros(m, dtype=np.int64)
+    near_hits: Any = 0
     total = total_square = 0.0
     for target in np.flatnonzero(counts):
-        g = shape.group[target]
-        constant = (log_best + shape.points @ shape.points[g] - half_squares)[:, None]
-        for start in range(0, counts[target], _CHUNK):
-            size = min(_CHUNK, counts[target] - start)
-            # Candidates along the first axis: maxima and sums then run over contiguous rows.
-            logits = shape.points @ rng.standard_normal((shape.points.shape[1], size))
-            logits += constant
-            largest = logits.max(axis=0)
-            correct_group[target] += np.count_nonzero(logits[g] == largest)
-            logits -= largest
-            np.exp(logits, out=logits)
-            posterior = 1 / (overweight @ logits)
+        for size in _chunks(counts[target]):
+            scores = logits(shape.group[target], size)
+            guess = map_guess(scores)
+            right_group[target] += np.count_nonzero(guess == shape.group[target])
+            scores -= scores.max(axis=0)
+            np.exp(scores, out=scores)
+            posterior = 1 / (overweight @ scores)
             total += float(posterior.sum())
             total_square += float(posterior @ posterior)
-    hits = int(rng.binomial(correct_group, chance).sum())
-    if m == n_groups == 2:
-        distance = float(np.linalg.norm(shape.points[0] - shape.points[1]))
-        return ModelArm(hits, trials, bayes_success_of_pair(distance, prior), 0.0)
+            if near.sum() > m:
+                answer = (near @ (share[:, None] * scores[shape.group])).argmax(axis=0)
+                near_hits += np.count_nonzero(near[answer, target])
+    hits = int(rng.binomial(right_group, chance).sum())
+
+    null_group = np.zeros(m, dtype=np.int64)
+    for target in np.flatnonzero(null_counts):
+        for size in _chunks(null_counts[target]):
+            sources = shape.group[rng.choice(m, size, p=prior)]
+            guess = map_guess(logits(sources, size))
+            null_group[target] += np.count_nonzero(guess == shape.group[target])
+
     mean = total / trials
-    variance = max(0.0, total_square / trials - mean**2)
-    return ModelArm(hits, trials, mean, math.sqrt(variance / trials))
+    error = math.sqrt(max(0.0, total_square / trials - mean**2) / trials)
+    if shape.silent:
+        mean, error = float(best.sum()), 0.0
+    elif n_groups == 1:
+        mean, error = float(best[0]), 0.0
+    elif m == n_groups == 2:
+        mean, error = bayes_success_of_pair(shape.diameter, prior), 0.0
+    return ModelArm(
+        hits=hits,
+        trials=trials,
+        null_hits=int(rng.binomial(null_group, chance).sum()),
+        null_trials=null_trials,
+        near_hits=int(near_hits) if near.sum() > m else hits,
+        bayes_success=mean,
+        bayes_error=error,
+    )
+
+
+def _targets(prior: np.ndarray, n_releases: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each candidate is the target."""
+    if np.all(prior == prior[0]):
+        return np.full(len(prior), n_releases)
+    counts: np.ndarray = rng.multinomial(len(prior) * n_releases, prior)
+    return counts
+
+
+def _chunks(count: int) -> Iterator[int]:
+    for start in range(0, count, _CHUNK):
+        yield min(_CHUNK, count - start)
 
 
 def bayes_success_of_pair(distance: float, prior: Any) -> float:
@@ -276,33 +382,6 @@ def bayes_success_of_pair(distance: float, prior: Any) -> float:
         return 1.0
     shift = math.log(first / second) / distance
     return float(first * ndtr(distance / 2 + shift) + second * ndtr(distance / 2 - shift))
-
-
-def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Two-sided Clopper-Pearson interval for a rate.
-
-    Parameters
-    ----------
-    hits, trials : int
-        Successes and attempts.
-    confidence : float
-        In (0, 1); each limit errs with probability at most ``(1 - confidence) / 2``.
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper limit.
-
-    Examples
-    --------
-    >>> from skballdp.audit.attack import clopper_pearson
-    >>> [round(limit, 4) for limit in clopper_pearson(5, 10, 0.95)]
-    [0.1871, 0.8129]
-    """
-    tail = (1 - confidence) / 2
-    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, tail))
-    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - tail))
-    return low, high
 
 
 def noise_p_values(noise: np.ndarray, blocks: np.ndarray) -> dict[str, float]:

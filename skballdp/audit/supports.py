@@ -13,7 +13,7 @@ import numpy as np
 
 from skballdp.data import clipped_rows
 
-__all__ = ["SELECTIONS", "Support", "draw_supports", "farthest_points"]
+__all__ = ["SELECTIONS", "Support", "antipodal_pairs", "draw_supports", "farthest_points"]
 
 SELECTIONS = ("farthest", "nearest", "random")
 # Synthetic candidates offered for each one selected: enough for "farthest" to spread.
@@ -27,12 +27,15 @@ class Support:
     Attributes
     ----------
     index : int
-        Position of the centre u in the training data.
+        Position of the record that candidates take the place of.
+    centre : ndarray of shape (n_features,)
+        Centre of the ball; that record, except for the antipodal pairs.
     candidates : ndarray of shape (m, n_features)
         Projected on the ball of the norm bound, distinct.
     """
 
     index: int
+    centre: np.ndarray
     candidates: np.ndarray
 
 
@@ -96,7 +99,7 @@ def draw_supports(
             shortages.append((float(enough), len(bank)))
             continue
         chosen = _select(selection, bank, centre, inside_distances, n_candidates, rng)
-        supports.append(Support(index, bank[chosen]))
+        supports.append(Support(index, centre, bank[chosen]))
         if len(supports) == n_supports:
             return supports
     if supports and not shortages:  # fewer training records than supports: use some twice
@@ -115,6 +118,77 @@ def draw_supports(
         f"hold n_candidates={n_candidates} distinct records with the centre's label; the others "
         f"hold {max(count for _, count in shortages)} or fewer. {remedy}"
     )
+
+
+def antipodal_pairs(
+    X: Any,
+    y: np.ndarray,
+    *,
+    radius: float,
+    norm_bound: float | None,
+    rng: np.random.Generator,
+) -> list[Support]:
+    """Pairs of synthetic records as far apart as the ball and the norm bound allow.
+
+    Parameters
+    ----------
+    X, y : array-like or CSR of shape (n_samples, n_features), ndarray of shape (n_samples,)
+        Training data.
+    radius, norm_bound : float
+        Of the certificate.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    list of Support
+        Each with the two ends ``centre +- h e`` of a line, ``h = min(radius, norm_bound)``; they
+        take the place of one record of the smallest class, for which the sensitivity is largest.
+
+    Notes
+    -----
+    Every such pair moves the optimum of the ridge prototypes by as much as any pair can. The other
+    heads move further when both records are on the wrong side of the model, or lie along it. So the
+    direction e is a random one, or that of the difference of class means, and the centre is the
+    origin, or lies so far along that direction that both ends are on the ball of the norm bound.
+    """
+    labels, counts = np.unique(y, return_counts=True)
+    index = int(rng.choice(np.flatnonzero(y == labels[np.argmin(counts)])))
+    half = radius if norm_bound is None else min(radius, norm_bound)
+    own = y == y[index]
+    towards = _unit(_mean(X, own, norm_bound) - _mean(X, ~own, norm_bound))
+    if not np.any(towards):  # the classes have one mean: any direction
+        towards[0] = 1.0
+    across = rng.standard_normal(X.shape[1])
+    across = _unit(across - (across @ towards) * towards)
+    origin = np.zeros_like(towards)
+    lines = [(origin, towards), (origin, across)]
+    if norm_bound is not None and half < norm_bound:
+        aside = np.sqrt((norm_bound - half) * (norm_bound + half)) * towards
+        ahead = (norm_bound - half) * towards
+        lines += [(aside, across), (-aside, across), (ahead, towards), (-ahead, towards)]
+    pairs = []
+    for centre, direction in lines:
+        ends = np.array([centre + half * direction, centre - half * direction])
+        if np.any(direction):  # in one dimension there is no direction across
+            pairs.append(Support(index, centre, clipped_rows(ends, slice(None), norm_bound)))
+    return pairs
+
+
+def _mean(X: Any, of: np.ndarray, norm_bound: float | None) -> np.ndarray:
+    """Mean of some clipped rows, a few at a time; zero if there are none."""
+    chosen = np.flatnonzero(of)
+    total = np.zeros(X.shape[1])
+    for start in range(0, len(chosen), 1024):
+        rows = clipped_rows(X, chosen[start : start + 1024], norm_bound)
+        total += np.asarray(rows.sum(axis=0)).ravel()
+    return total / max(1, len(chosen))
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    """Scaled to length 1; zero if it is zero up to rounding."""
+    length = np.linalg.norm(vector)
+    return vector / length if length > 1e-12 else np.zeros_like(vector)
 
 
 def farthest_points(bank: np.ndarray, centre: np.ndarray, n_candidates: int) -> np.ndarray:
