@@ -544,10 +544,10 @@ _COLUMNS: dict[str, Callable[[SupportReport], float]] = {
     "shift": lambda part: part.shift,
     "shift bound": lambda part: part.shift_bound,
     "mu >=": lambda part: part.mu_lower,
-    "epsilon >=": lambda part: part.epsilon_lower,
+    "eps >=": lambda part: part.epsilon_lower,
 }
 _COUNTS = ("releases", "candidates", "distinct", "hits", "trials")
-_SHORT = ("rate", "null", "best attack", "support bound", "certificate", "mu >=", "epsilon >=")
+_SHORT = ("rate", "null", "best attack", "support bound", "certificate", "mu >=", "eps >=")
 
 
 def table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
@@ -635,7 +635,7 @@ def _text(report: AuditReport) -> Iterator[str]:
     yield ""
     headings, cells = table(report)
     chosen = [headings.index(heading) for heading in ("distinct", *_SHORT)]
-    widths = [max(8, len(headings[k])) + 2 for k in chosen]
+    widths = [max(6, len(headings[k])) + 2 for k in chosen]
     for row in (["", *headings[1:]], *cells):
         columns = (f"{row[k]:>{width}s}" for k, width in zip(chosen, widths, strict=True))
         yield f"  {row[0]:14s}{''.join(columns)}"

@@ -1,18 +1,18 @@
 """The MAP attack: goldens, closed forms, ties, and tests of the noise with their power."""
 
+import inspect
 import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from scipy.special import ndtr
-from scipy.stats import binomtest
 
 from skballdp import BallDPLogisticRegression, BallDPRidgePrototype, BallDPSquaredHingeSVC
 from skballdp.accounting.reconstruction import support_bound
 from skballdp.audit.attack import (
     bayes_success_of_pair,
-    clopper_pearson,
     geometry,
     map_posterior,
     noise_p_values,
@@ -104,21 +104,22 @@ def test_two_candidates_have_a_closed_form(distance, prior):
     assert closed == pytest.approx(integral, rel=1e-8)
 
 
-@pytest.mark.parametrize("m, uniform", itertools.product([2, 3, 10], [True, False]))
+@pytest.mark.parametrize("m, uniform", itertools.product([2, 3, 10, 64], [True, False]))
 def test_simulation_agrees_with_brute_force_in_the_full_space(m, uniform):
-    """Different block scales; six standard errors, below 1e-8."""
+    """Different block scales; five standard errors, below 1e-6."""
     rng = np.random.default_rng(m)
     optima = rng.standard_normal((m, 6)) * 0.5
     scale = np.array([0.5, 0.5, 1.0, 1.0, 2.0, 2.0])
     prior = np.full(m, 1 / m) if uniform else rng.dirichlet(np.full(m, 3.0))
-    arm = simulate(geometry(optima, optima[0], scale, prior), prior, 40_000, rng)
-    draws = 200_000
+    arm = simulate(geometry(optima, optima[0], scale, prior), prior, -(-100_000 // m), rng)
+    draws = 100_000
     target = rng.choice(m, draws, p=prior)
     release = optima[target] + scale * rng.standard_normal((draws, 6))
-    logits = np.log(prior) - np.square((release[:, None] - optima) / scale).sum(axis=2) / 2
+    logits = np.log(prior) - cdist(release / scale, optima / scale, "sqeuclidean") / 2
     rate = np.mean(np.argmax(logits, axis=1) == target)
-    error = 6 * math.sqrt(0.25 / draws + 0.25 / arm.trials)
+    error = 5 * math.sqrt(rate * (1 - rate) * (1 / draws + 1 / arm.trials))
     assert arm.hits / arm.trials == pytest.approx(rate, abs=error)
+    error = 5 * math.sqrt(rate * (1 - rate) / draws + arm.bayes_error**2)
     assert arm.bayes_success == pytest.approx(rate, abs=error)
     if m > 2:
         assert 0 < arm.bayes_error < 0.5 / math.sqrt(arm.trials)
@@ -168,10 +169,79 @@ def test_parameters_without_noise_must_not_move():
         geometry(optima, optima[0], np.array([1.0, 0.0]), np.array([0.5, 0.5]))
 
 
-def test_clopper_pearson_against_scipy():
-    for hits, trials in [(0, 10), (3, 10), (10, 10), (555, 4000)]:
-        expected = binomtest(hits, trials).proportion_ci(0.99, method="exact")
-        assert clopper_pearson(hits, trials, 0.99) == pytest.approx(tuple(expected), rel=1e-9)
+@pytest.mark.parametrize("prior", [(0.25, 0.25, 0.25, 0.25), (0.4, 0.3, 0.2, 0.1)])
+def test_null_arm_is_a_blind_guess_and_finds_an_attack_that_peeks(monkeypatch, prior):
+    """False-alarm rate below 1e-6: five standard errors."""
+    prior = np.array(prior)
+    optima = np.random.default_rng(0).standard_normal((4, 5))
+    shape = geometry(optima, optima[0], 1.0, prior)
+    arm = simulate(shape, prior, 50_000, np.random.default_rng(1))
+    assert arm.null_trials == 20_000
+    if prior[0] == 0.25:
+        expected = 0.25
+    else:  # what the rule answers, and how probable that is: never more than a blind guess
+        draws = np.random.default_rng(2)
+        target = draws.choice(4, 200_000, p=prior)
+        release = optima[target] + draws.standard_normal((200_000, 5))
+        answers = np.argmax(np.log(prior) - cdist(release, optima, "sqeuclidean") / 2, axis=1)
+        expected = float(prior[answers].mean())
+    assert arm.null_hits / arm.null_trials == pytest.approx(expected, abs=5 * 0.5 / 140)
+    assert expected <= prior.max() and arm.hits / arm.trials > prior.max() + 0.1
+
+    def peek(logits):
+        target = inspect.currentframe().f_back.f_locals["target"]
+        return np.full(logits.shape[1], target)
+
+    monkeypatch.setattr("skballdp.audit.attack.map_guess", peek)
+    arm = simulate(shape, prior, 100, np.random.default_rng(1))
+    assert arm.null_hits == arm.null_trials
+
+
+def test_approximate_reconstruction():
+    # Three close candidates and a far one: a ball of radius 0.3 around the middle one has them all.
+    candidates = np.array([[0.0], [0.2], [0.4], [5.0]])
+    prior = np.full(4, 0.25)
+    near = np.abs(candidates - candidates.T) <= 0.3
+    shape = geometry(candidates, candidates[0], 0.5, prior)
+    arm = simulate(shape, prior, 2000, np.random.default_rng(0), near=near)
+    assert arm.near_hits == arm.trials == 8000  # the two clusters are 9 noise scales apart
+    assert arm.hits < 0.7 * arm.trials
+    # Brute force, where they are not.
+    shape = geometry(candidates, candidates[0], 3.0, prior)
+    arm = simulate(shape, prior, 20_000, np.random.default_rng(0), near=near)
+    rng = np.random.default_rng(1)
+    target = rng.integers(4, size=200_000)
+    release = candidates[target] + 3.0 * rng.standard_normal((200_000, 1))
+    density = np.exp(-np.square(release - candidates.T) / 18)
+    answer = np.argmax(density @ near, axis=1)
+    rate = np.mean(near[answer, target])
+    error = 5 * math.sqrt(0.25 / 80_000 + 0.25 / 200_000)
+    assert arm.near_hits / arm.trials == pytest.approx(rate, abs=error)
+    # Without noise.
+    shape = geometry(candidates, candidates[0], 0.0, prior)
+    assert simulate(shape, prior, 10, np.random.default_rng(0), near=near).near_hits == 40
+
+
+def test_several_releases_are_one_with_less_noise():
+    optima = np.random.default_rng(0).standard_normal((5, 3))
+    prior = np.full(5, 0.2)
+    shape, root = geometry(optima, optima[0], 2.0, prior).seen(4), math.sqrt(4)
+    other = geometry(optima, optima[0], 2.0 / root, prior)
+    for name in ("to_centre", "to_mean", "to_enclosing", "diameter"):
+        np.testing.assert_allclose(getattr(shape, name), getattr(other, name), rtol=1e-12)
+    distance = cdist(shape.points, shape.points)
+    np.testing.assert_allclose(distance, cdist(optima, optima), rtol=1e-9, atol=1e-12)
+    # By brute force with four releases, whose posterior multiplies.
+    arm = simulate(shape, prior, 20_000, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    target = rng.integers(5, size=50_000)
+    logits = np.zeros((50_000, 5))
+    for _ in range(4):
+        release = optima[target] + 2.0 * rng.standard_normal((50_000, 3))
+        logits -= cdist(release, optima, "sqeuclidean") / 8
+    rate = np.mean(np.argmax(logits, axis=1) == target)
+    error = 5 * math.sqrt(0.25 / 50_000 + 0.25 / 100_000)
+    assert arm.hits / arm.trials == pytest.approx(rate, abs=error)
 
 
 @pytest.mark.parametrize("p", [1, 2, 10, 3000])
