@@ -78,6 +78,21 @@ def test_a_large_offset_changes_nothing(loss):
     np.testing.assert_allclose(far.bin_outputs - 1e6, near.bin_outputs, atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("epsilon", [12.0, 40.0, 700.0])
+def test_bins_of_rare_values_are_exact(loss, epsilon):
+    """Sums over prefixes lose the digits of a bin that is a millionth of the whole."""
+    values = np.array([1.0, 2, 3, 4, 5])
+    prior = np.array([1 - 3e-6, 1e-6, 1e-7, 1.9e-6, 0])
+    mechanism = rr_on_bins(values, prior, epsilon, loss)
+    q = math.exp(-epsilon)
+    for b, output in enumerate(mechanism.bin_outputs):
+        weights = prior * np.where(mechanism.bin_of_value == b, 1.0, q)
+        assert output == pytest.approx(best_output(loss, weights, values), rel=1e-15, abs=0)
+    direct = objective_of_map(mechanism.bin_of_value.tolist(), values, prior, q, loss)
+    assert mechanism.objective == pytest.approx(direct, rel=1e-14, abs=0)
+
+
 def test_a_thousand_values():
     values = np.linspace(0, 1, 1000)
     mechanism = rr_on_bins(values, np.full(1000, 1e-3), 4.0)
