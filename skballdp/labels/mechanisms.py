@@ -17,6 +17,7 @@ R. Kumar, P. Manurangsi and C. Zhang, "Deep learning with label differential pri
 and C. Zhang, "Regression with label differential privacy", ICLR 2023, arXiv:2212.06074.
 """
 
+import itertools
 import math
 import textwrap
 import warnings
@@ -48,6 +49,8 @@ __all__ = [
 _LARGEST_EPSILON = 700.0
 # Two values this close, relatively, are a tie; they differ by rounding at most.
 _TIE = 1e-12
+# Relative to the largest utility: what the value of the linear program may be off by.
+_LP_TOLERANCE = 1e-6
 # Draws at a time: arrays of this length stay in the cache, and below the size (128 kB) from which
 # memory is returned to the system after each use.
 _CHUNK = 15_360
@@ -768,7 +771,7 @@ def block_rr_sets(
 
 
 def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
-    """The mechanism of largest expected utility.
+    """Randomised response on the outputs of largest expected utility.
 
     Parameters
     ----------
@@ -782,7 +785,8 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     Returns
     -------
     LabelMechanism
-        ``facts["objective"]`` is its expected utility.
+        ``facts["objective"]`` is its expected utility, ``facts["bound"]`` what no private mechanism
+        exceeds, to a millionth of the largest utility.
 
     Raises
     ------
@@ -791,23 +795,34 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     RuntimeError
         If the linear program cannot be solved.
 
+    Warns
+    -----
+    UserWarning
+        If the objective is below the bound.
+
     Notes
     -----
-    The program is ``max sum_y p_y U[y,z] T[y,z]`` subject to ``q M_z <= T[y,z] <= M_z`` and rows
-    that sum to 1, solved by HiGHS. Its optimum is always randomised response on a set J of
-    outputs, each label favouring the output of largest utility in J, with value
+    The program over all private matrices, ``max sum_y p_y U[y,z] T[y,z]`` subject to ``q M_z <=
+    T[y,z] <= M_z`` and rows that sum to 1, is solved by HiGHS. For the identity, for losses that
+    grow with the distance of ordered labels, and as a rule for others, its optimum is randomised
+    response on a set J of outputs, each label favouring the output of largest utility in J, with
+    value
 
         [q sum_{z in J} c_z + (1-q) sum_y p_y max_{z in J} U[y,z]] / (1 + (|J|-1) q),
 
-    ``c_z = sum_y p_y U[y,z]``. Only J is read off the solver's result, and corrected by single
-    additions and removals where its tolerance decided wrongly; the matrix is built from the closed
-    form. So the privacy proof does not rest on a solver, whose result at epsilon = 30 has zeros in
-    a used column. Some 60 labels take seconds. For ordered labels use
+    ``c_z = sum_y p_y U[y,z]``. There are exceptions: if each of three labels has two good outputs
+    of three, in a circle, favouring both is better (``block_rr_sets`` with sets of two does).
+
+    Only J is read off the solver's result. Both it and the set of all outputs are improved by
+    adding and removing up to two outputs at a time, since the solver's tolerance decides wrongly
+    from epsilon = 12 on, and the matrix is built from the closed form of the better one. So the
+    privacy proof does not rest on a solver, whose result at epsilon = 30 has zeros in a used
+    column. Some 60 labels take seconds. For ordered labels use
     `skballdp.labels.bins.rr_on_bins`: exact, and faster.
 
     References
     ----------
-    Ghazi et al., arXiv:2212.06074, theorem 2.
+    Ghazi et al., arXiv:2212.06074, theorem 2; the exception is ours.
 
     Examples
     --------
@@ -828,12 +843,22 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     if utility.shape[1] == 0 or not np.all(np.isfinite(utility)):
         raise ValueError("utility must be finite and have at least one column.")
     q = _q(epsilon)
-    chosen = _improve_outputs(prior, utility, q, _lp_outputs(prior, utility, q))
+    by_solver, bound = _lp_outputs(prior, utility, q)
+    starts = (by_solver, np.ones_like(by_solver))
+    found = [_improve_outputs(prior, utility, q, start) for start in starts]
+    objective, chosen = max(found, key=lambda pair: pair[0])  # the first one wins a tie
+    if bound > objective + _LP_TOLERANCE * np.abs(utility).max():
+        warnings.warn(
+            f"the expected utility {objective:.6g} is below the bound {bound:.6g}: for this "
+            "utility, randomised response on a set of outputs is not the best mechanism.",
+            UserWarning,
+            stacklevel=2,
+        )
     outputs = np.flatnonzero(chosen)
     favoured = outputs[np.argmax(utility[:, outputs], axis=1)]
     return LabelMechanism(
         **rr_onto("utility-optimal mechanism", epsilon, favoured, outputs, utility.shape[1]),
-        facts={"objective": _utility_of(prior, utility, q, chosen)},
+        facts={"objective": objective, "bound": max(bound, objective)},
     )
 
 
@@ -959,13 +984,13 @@ def _block_rr(
     )
 
 
-def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> np.ndarray:
-    """Columns that the linear program uses, as a mask."""
+def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> tuple[np.ndarray, float]:
+    """Columns that the linear program uses, as a mask, and its value."""
     n_labels, n_outputs = utility.shape
     cells = n_labels * n_outputs
     q = q if q > 1e-9 else 0.0  # the solver would drop it
-    scale = np.abs(utility).max()
-    cost = -prior[:, np.newaxis] * utility / (scale if scale > 0 else 1.0)
+    scale = float(np.abs(utility).max()) or 1.0
+    cost = -prior[:, np.newaxis] * (utility / scale)
     entries = sparse.identity(cells, format="csr")
     tops = sparse.kron(np.ones((n_labels, 1)), sparse.identity(n_outputs), format="csr")
     result = linprog(
@@ -984,7 +1009,7 @@ def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> np.ndarray:
     if result.x is None:
         raise RuntimeError(f"the linear program of lp_optimal was not solved: {result.message}")
     mass = result.x[:cells].reshape(utility.shape).max(axis=0)
-    return mass > 1e-6 * mass.max()
+    return mass > 1e-6 * mass.max(), -float(result.fun) * scale
 
 
 def _utility_of(prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.ndarray) -> float:
@@ -996,23 +1021,29 @@ def _utility_of(prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.nda
 
 def _improve_outputs(
     prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.ndarray
-) -> np.ndarray:
-    """Add and remove single outputs while that helps; an addition may also be a tie."""
+) -> tuple[float, np.ndarray]:
+    """Add or remove one or two outputs while that helps; one addition may also be a tie."""
     tolerance = _TIE * np.abs(utility).max()
+    outputs = range(len(chosen))
+    moves = [[z] for z in outputs] + [list(pair) for pair in itertools.combinations(outputs, 2)]
     value, changed = _utility_of(prior, utility, q, chosen), True
     while changed:
         changed = False
-        for z in range(len(chosen)):
+        for move in moves:
             trial = chosen.copy()
-            trial[z] = not trial[z]
+            trial[move] ^= True
             if not np.any(trial):
                 continue
             # In a tie the larger set loses fewer labels, if some label favours the addition.
-            wanted = trial[z] and np.any(utility[:, z] > utility[:, chosen].max(axis=1))
+            wanted = (
+                len(move) == 1
+                and trial[move[0]]
+                and np.any(utility[:, move[0]] > utility[:, chosen].max(axis=1))
+            )
             other = _utility_of(prior, utility, q, trial)
             if other > value + tolerance or (wanted and other >= value - tolerance):
                 chosen, value, changed = trial, other, True
-    return chosen
+    return value, chosen
 
 
 def _q(epsilon: float) -> float:

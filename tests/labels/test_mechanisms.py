@@ -139,23 +139,51 @@ def test_singular_mechanisms_say_so():
         rr_on_bins(np.arange(10), CIFAR_1, 1.0).retention()
 
 
+def best_of_all_subsets(prior, U, q):
+    n_outputs, values = U.shape[1], []
+    for size in range(1, n_outputs + 1):
+        for J in itertools.combinations(range(n_outputs), size):
+            sub = U[:, list(J)]
+            reach = q * (prior @ sub).sum() + (1 - q) * prior @ sub.max(axis=1)
+            values.append(reach / (1 + (size - 1) * q))
+    return max(values)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_linear_program_against_all_subsets(seed):
     rng = np.random.default_rng(seed)
     n_labels, n_outputs = int(rng.integers(2, 6)), int(rng.integers(1, 6))
     prior, U = rng.dirichlet(np.ones(n_labels)), rng.standard_normal((n_labels, n_outputs))
     epsilon = float(rng.choice([0.0, 0.3, 1.0, 3.0, 30.0]))
-    q = math.exp(-epsilon)
-    values = []
-    for size in range(1, n_outputs + 1):
-        for J in itertools.combinations(range(n_outputs), size):
-            sub = U[:, list(J)]
-            reach = q * (prior @ sub).sum() + (1 - q) * prior @ sub.max(axis=1)
-            values.append(reach / (1 + (size - 1) * q))
+    best = best_of_all_subsets(prior, U, math.exp(-epsilon))
     mechanism = lp_optimal(prior, U, epsilon)
-    assert mechanism.facts["objective"] == pytest.approx(max(values), rel=1e-12)
+    assert mechanism.facts["objective"] == pytest.approx(best, rel=1e-12)
+    assert mechanism.facts["bound"] == pytest.approx(best, abs=1e-6 * np.abs(U).max())
     achieved = np.sum(prior[:, np.newaxis] * U * mechanism.matrix())
-    assert achieved == pytest.approx(max(values), rel=1e-10)
+    assert achieved == pytest.approx(best, rel=1e-10)
+
+
+def test_the_solver_tolerance_does_not_show():
+    """From epsilon 12 on, differences of utility are below what the solver resolves."""
+    rng = np.random.default_rng(0)
+    for epsilon in (12.0, 14.0, 16.0, 18.0) * 50:
+        prior, U = rng.dirichlet(np.ones(5)), rng.integers(-2, 3, (5, 6)).astype(float)
+        best = best_of_all_subsets(prior, U, math.exp(-epsilon))
+        assert lp_optimal(prior, U, epsilon).facts["objective"] >= best - 1e-11
+
+
+def test_a_utility_for_which_no_set_of_outputs_is_optimal():
+    """Two good outputs of three, in a circle: favouring both keeps 2 / (2 + q) of the utility."""
+    U = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    prior, q = np.full(3, 1 / 3), math.exp(-2)
+    with pytest.warns(UserWarning, match="not the best mechanism") as record:
+        facts = lp_optimal(prior, U, 2.0).facts
+    assert record[0].filename == __file__
+    assert facts["bound"] == pytest.approx(2 / (2 + q), abs=1e-6)
+    assert facts["objective"] == pytest.approx(best_of_all_subsets(prior, U, q), rel=1e-12)
+    # It is what BlockRR with sets of two is without a minority.
+    pairs = block_rr_sets([[0, 1], [1, 2], [0, 2]], 3, [0, 1, 2], [], 2.0)
+    assert np.sum(U * pairs.matrix()) / 3 == pytest.approx(2 / (2 + q), rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.6, 2.0, 30.0, math.inf])
