@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -44,6 +45,9 @@ def mechanisms(epsilon):
         block_rr(epsilon, n_classes=4, majority=[], l=0),
         block_rr_sets([[0, 1], [1, 2], [2, 3], [4, 5], [5, 6]], 7, [0, 1, 2], [1, 2], epsilon),
         block_rr_sets([[0], [1], [], []], 2, [0, 1], [0, 1], epsilon),
+        block_rr_sets(
+            [[0, 1], [1, 2], [], [3, 4], [], []], 5, [0, 1], [1, 2], epsilon, uniform_rows=True
+        ),
         lp_optimal(CIFAR_1, -np.abs(np.subtract.outer(np.arange(10), np.arange(10))), epsilon),
         rr_on_bins(np.arange(10), CIFAR_1, epsilon),
     ]
@@ -111,6 +115,41 @@ def test_protected_labels_are_the_likely_ones():
     assert rr_with_prior([0.25] * 4, 1.0).facts["k"] == 4
     assert rr_with_prior([0.5, 0.5, 0.0], 0.0).facts["k"] == 2
     assert weight_partition([0.5, 0.3, 0.2], np.inf)[0].tolist() == [0]
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.5, 3.0, 40.0, 700.0])
+def test_uniform_rows(epsilon):
+    """Labels without own outputs: rows 1/k, all others as without those labels, ratio at most E."""
+    for b, k1, k2 in itertools.product((1, 2, 3), (3, 4, 6), (0, 1, 2, 3, 5)):
+        sets = [list(range(y, y + b)) for y in range(k1 - b + 1)]
+        n_first, others = len(sets), [list(range(k1, k1 + b))] if k2 >= b else []
+        for l in range(k1 + 1):  # noqa: E741
+            given = (k1 + k2, range(n_first), range(l), epsilon)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # wasted outputs
+                if 0 < k2 < b and l:
+                    with pytest.raises(ValueError, match="n_outputs must leave at least"):
+                        block_rr_sets([*sets, []], *given, uniform_rows=True)
+                    continue
+                mechanism = block_rr_sets([*sets, *others, [], []], *given, uniform_rows=True)
+                plain = block_rr_sets([*sets, *others], *given)
+            T = mechanism.matrix()
+            np.testing.assert_array_equal(T[:-2], plain.matrix())
+            np.testing.assert_array_equal(T[-2:], 1 / (k1 + k2))
+            ratio = float((T.max(axis=0) / T.min(axis=0)).max())
+            assert mechanism.max_ratio() == ratio <= math.exp(epsilon) * (1 + 1e-12)
+            assert mechanism.facts["uniform"] == [len(T) - 2, len(T) - 1]
+
+
+def test_uniform_rows_in_a_square():
+    with pytest.warns(UserWarning, match="wasted"):
+        mechanism = block_rr_sets([[1], []], 2, [0], [], 1.0, uniform_rows=True)
+    assert mechanism.retention().tolist() == np.diag(mechanism.matrix()).tolist()
+    assert mechanism.retention()[1] == 0.5
+    with pytest.raises(ValueError, match="no inverse"):
+        mechanism.inverse()
+    without = block_rr_sets([[0], [1]], 2, [0], [], 1.0, uniform_rows=True)
+    assert "uniform" not in without.facts and without.inverse().shape == (2, 2)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.6, 2.0, 50])
