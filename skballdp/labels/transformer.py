@@ -370,17 +370,23 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
             changed = value is not default and not (
                 isinstance(value, str | int | float) and value == default
             )
+            plain = value is None or isinstance(value, str | int | float)
+            shown = repr(value) if plain else f"an object of type {type(value).__name__}"
             if changed and name not in uses:
                 raise ValueError(
-                    f"{name} is not used by mechanism={self.mechanism!r}: leave it at its default, "
-                    f"{default!r}."
+                    f"{name} is not used by mechanism={self.mechanism!r}, got {shown}: leave it at "
+                    f"its default, {default!r}."
                 )
             if changed and name in _PRIOR[1:] and self.prior is not None:
                 raise ValueError(
-                    f"{name} is not used when prior is given: leave it at its default, {default!r}."
+                    f"{name} is not used when prior is given, got {shown}: leave it at its default,"
+                    f" {default!r}."
                 )
-            if value is None and name in _REQUIRED and name in uses:
-                raise ValueError(f"{name} must be given for mechanism={self.mechanism!r}.")
+            if value is None and name in uses and (name in _REQUIRED or default is not None):
+                raise ValueError(
+                    f"{name} must be given for mechanism={self.mechanism!r}, got None."
+                    + ("" if default is None else f" Its default is {default!r}.")
+                )
 
     def _classes(self, y: np.ndarray) -> np.ndarray:
         if self.classes is None:
@@ -391,11 +397,9 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
             )
         if isinstance(self.classes, str):
             check_choice("classes", self.classes, ("observed",), "Or give a list of labels.")
-            classes = np.unique(_as_labels(y, "y"))
+            classes = _observed(y)
         else:
-            classes = _as_labels(np.asarray(self.classes), "classes")
-            if classes.ndim != 1 or len(set(classes.tolist())) != len(classes):
-                raise ValueError("classes must be a one-dimensional list without a duplicate.")
+            classes = _listed(self.classes)
         if len(classes) < 2:
             raise ValueError(
                 f"classes must hold at least two classes, got {len(classes)} class: there is "
@@ -519,6 +523,39 @@ def _as_column(y: Any) -> np.ndarray:
     return y
 
 
+def _observed(y: np.ndarray) -> np.ndarray:
+    """The distinct labels in y, sorted."""
+    try:
+        return np.unique(_as_labels(y, "y"))
+    except TypeError:  # replaced below, with no link to what was compared
+        problem = "labels of several types, or without an order"
+    raise ValueError(f"y holds {problem}: classes='observed' cannot sort them. List the classes.")
+
+
+def _listed(classes: Any) -> np.ndarray:
+    """The labels that were given; they are public."""
+    try:
+        array = np.asarray(classes)
+    except ValueError:  # lists of unequal length
+        array = np.empty((0, 0))
+    if array.ndim != 1:
+        raise ValueError(
+            f"classes must be a one-dimensional list of labels, got an object of type "
+            f"{type(classes).__name__} that is not."
+        )
+    array = _as_labels(array, "classes")
+    try:
+        n_different = len(set(array.tolist()))
+    except TypeError:
+        raise ValueError("classes must hold hashable labels: numbers, text, tuples.") from None
+    if n_different < len(array):
+        raise ValueError(
+            f"classes must not hold a duplicate, got {len(array)} labels of which {n_different} "
+            "are different."
+        )
+    return array
+
+
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
@@ -571,8 +608,8 @@ def _positions(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _as_targets(y: np.ndarray) -> np.ndarray:
-    try:
-        y = y.astype(np.float64)
+    try:  # text and dates, which numpy would convert, are no numbers
+        y = y.astype(np.float64) if y.dtype.kind in "biufO" else np.array([math.nan])
     except (TypeError, ValueError):
         y = np.array([math.nan])
     if not np.all(np.isfinite(y)):

@@ -1,5 +1,6 @@
 """BlockRRLabelTransformer: our own conformance list, promises, warnings and errors."""
 
+import dataclasses
 import inspect
 import json
 import math
@@ -17,7 +18,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skballdp import BlockRRLabelTransformer, LabelPrivacyCertificate, PrivacyWarning
+from skballdp.exceptions import CertificationError
 from skballdp.labels import rr, rr_on_bins
+from skballdp.labels.certificate import PRIOR_SOURCES
 
 CLASSES = ["ham", "spam", "maybe"]
 SUPPORT = [0.0, 1.0, 2.0, 4.0]
@@ -283,6 +286,59 @@ def test_a_second_release_is_counted_and_warns():
     assert transformer.n_releases_ == 0
 
 
+@each
+def test_certificates_check(transformer):
+    certificate = transformer.fit(labels_for(transformer)).certificate_
+    assert certificate.check() and certificate.prior_source in PRIOR_SOURCES
+    assert LabelPrivacyCertificate.from_json(certificate.to_json()) == certificate
+
+
+TAMPERED = [
+    ("version", 2),
+    ("version", True),
+    ("estimator", None),
+    ("mechanism", 1),
+    ("epsilon", -0.1),
+    ("epsilon", 701.0),
+    ("epsilon", math.nan),
+    ("epsilon", "1.0"),
+    ("epsilon", True),
+    ("epsilon", math.inf),  # and nothing voids the promise
+    ("prior_epsilon", None),
+    ("prior_epsilon", 0.0),  # but the prior was learned
+    ("prior_epsilon", math.inf),
+    ("prior_source", "given by the caller"),  # but it cost something
+    ("prior_source", ["a list"]),
+    ("same_records", 0),
+    ("n_releases", -1),
+    ("n_releases", 1.0),
+    ("n_labels", 0),
+    ("n_outputs", 0),
+    ("n_outputs", "3"),
+    ("voided_by", "a reason"),
+    ("caveats", (1,)),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), TAMPERED)
+def test_tampering_is_noticed(field, value):
+    certificate = BlockRRLabelTransformer(classes=CLASSES).fit(["ham"]).certificate_
+    wrong = dataclasses.replace(certificate, **{field: value})
+    with pytest.raises(CertificationError, match=f"contradicts itself: .*{field}"):
+        wrong.check()
+    record = json.loads(certificate.to_json())
+    record[field] = list(value) if isinstance(value, tuple) else value
+    with pytest.raises(ValueError, match=field):
+        LabelPrivacyCertificate.from_json(json.dumps(record))
+
+
+def test_printed_budgets_are_rounded_up():
+    transformer = BlockRRLabelTransformer(epsilon=1.0000001, prior_epsilon=0.1, classes=CLASSES)
+    text = str(transformer.fit(["ham"]).certificate_)
+    assert "epsilon = 1.00001." in text and "epsilon = 1.10001." in text
+    assert "epsilon 1.00001 a release" in text and "epsilon 0.1" in text
+
+
 def test_certificates_are_records():
     y = labels_for(TRANSFORMERS[0])
     transformer = BlockRRLabelTransformer(epsilon=math.inf, prior_epsilon=1.0, classes=CLASSES)
@@ -349,6 +405,12 @@ def test_a_label_of_the_prior_does_not_touch_the_draws():
         ({"classes": None}, "classes must be given"),
         ({"classes": "seen"}, "classes must be one of 'observed'"),
         ({"classes": ["ham"]}, "at least two classes"),
+        ({"classes": []}, "at least two classes"),
+        ({"classes": {"ham", "spam"}}, "one-dimensional list of labels, got an object of type set"),
+        ({"classes": 3}, "one-dimensional list"),
+        ({"classes": [["ham", "spam"]]}, "one-dimensional list"),
+        ({"classes": [["ham", "spam"], ["maybe"]]}, "one-dimensional list"),
+        ({"classes": np.array([{}, {}])}, "hashable labels"),
         ({"classes": ["ham", "ham", "spam"]}, "duplicate"),
         ({"classes": [0.0, math.nan]}, "classes contains NaN"),
         ({"epsilon": -1}, "epsilon must be"),
@@ -361,14 +423,18 @@ def test_a_label_of_the_prior_does_not_touch_the_draws():
         ({"prior": [0.5, 0.6, 0.1]}, "sum to 1"),
         ({"prior": [0.5, 0.3, 0.2], "prior_epsilon": 1.0}, "not used when prior is given"),
         ({"prior": [0.5, 0.3, 0.2], "prior_method": "rr"}, "not used when prior is given"),
+        ({"prior": [1.1, -0.2, 0.1]}, "prior must be non-negative"),
+        ({"prior": [[0.5, 0.3, 0.2]]}, "prior must be a one-dimensional array"),
+        ({"sigma": None}, "sigma must be given for mechanism='block_rr', got None. Its default is"),
+        ({"l": None}, "l must be given for mechanism='block_rr', got None. Its default is 'auto'"),
         ({"sigma": 0}, "sigma must be"),
         ({"sigma": "wide"}, "sigma must be"),
         ({"l": -1}, "l must be"),
         ({"l": "all"}, "l must be"),
-        ({"k": 2}, "k is not used by mechanism='block_rr'"),
+        ({"k": 2}, "k is not used by mechanism='block_rr', got 2: leave it at its default, None"),
         ({"floor": 0.1}, "floor is not used"),
         ({"support": SUPPORT}, "support is not used"),
-        ({"utility": np.eye(3)}, "utility is not used"),
+        ({"utility": np.eye(3)}, "not used by mechanism='block_rr', got an object of type ndarray"),
         ({"mechanism": "rr", "sigma": 1.0}, "sigma is not used"),
         ({"mechanism": "rr", "prior": [0.5, 0.3, 0.2]}, "prior is not used"),
         ({"mechanism": "rr_top_k"}, "k must be given"),
@@ -408,9 +474,19 @@ def test_bad_labels_are_not_printed(y, match):
         assert "secret" not in str(error.value) and error.value.__cause__ is None
 
 
+def test_labels_without_an_order_cannot_be_observed():
+    """And the error neither prints them nor carries numpy's, whose frames hold them."""
+    y = np.array(["secret", 1, ("secret",)], dtype=object)
+    with pytest.raises(ValueError, match="List the classes") as error:
+        BlockRRLabelTransformer(classes="observed").fit(y)
+    assert "secret" not in str(error.value) and error.value.__context__ is None
+
+
 @pytest.mark.parametrize("mechanism", ["rr_on_bins", "rp_with_prior"])
 def test_bad_targets(mechanism):
-    for y in ([0.0, math.nan], [math.inf], ["a", "b"]):
+    dates = np.array(["2020", "2021"], dtype="datetime64[Y]")
+    missing = pd.Series([1, pd.NA], dtype="Int64")
+    for y in ([0.0, math.nan], [math.inf], ["a", "b"], ["1.5", "2"], dates, missing):
         with pytest.raises(ValueError, match="finite numbers"):
             BlockRRLabelTransformer(mechanism, support=SUPPORT).fit(y)
 
