@@ -1,9 +1,11 @@
 """Properties of the matrices, the sampler against the matrix, and bad input."""
 
+import decimal
 import itertools
 import math
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from skballdp.labels import (
     rr_with_prior,
     weight_partition,
 )
+from skballdp.labels import mechanisms as mechanisms_module
 from skballdp.noise import RandomWords, UniformMixture, discrete_laplace, make_rng
 
 CIFAR_1 = np.array([5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500]) / 33_500
@@ -287,6 +290,68 @@ def test_sampler(epsilon, random_state):
         assert chi_square(drawn, mechanism.matrix()) > FALSE_ALARM
 
 
+def exact_law(mechanism, monkeypatch):
+    """What `sample` draws from, as fractions: the probability of each slot, and where it leads."""
+
+    class Scripted(UniformMixture):
+        def draw(self, rows, count, rng):
+            row = int(np.ravel(rows)[0])
+            thresholds = [0, *self._cumulative[row], 1]
+            slot = row * self._n_parts + part
+            seen.update(share=thresholds[part + 1] - thresholds[part], size=self._sizes[slot])
+            seen.update(n_parts=self._n_parts)
+            return np.full(count, slot), np.arange(count)
+
+    monkeypatch.setattr(mechanisms_module, "UniformMixture", Scripted)
+    law = [[Fraction(0)] * mechanism.n_outputs for _ in range(mechanism.n_labels)]
+    for y in range(mechanism.n_labels):
+        part, seen = 0, {"n_parts": 1}
+        while part < seen["n_parts"]:
+            mechanism.sample([y])
+            size = int(seen["size"])
+            for z in mechanism.sample(np.full(size, y)):
+                law[y][z] += Fraction(seen["share"]) / size
+            part += 1
+    return law
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-12, 1e-6, 0.6, 3.0, 36.5, 355, 700])
+def test_the_sampled_law_is_private_in_exact_arithmetic(epsilon, monkeypatch):
+    """Up to the last bits of the doubles that it is made of."""
+    E = Fraction(decimal.Context(prec=60).exp(decimal.Decimal(epsilon)))
+    for mechanism in mechanisms(epsilon):
+        law, T = exact_law(mechanism, monkeypatch), mechanism.matrix()
+        for row, wanted in zip(law, T, strict=True):
+            assert sum(row) == 1
+            np.testing.assert_allclose([float(p) for p in row], wanted, rtol=1e-14, atol=0)
+        for column in zip(*law, strict=True):
+            assert max(column) <= E * min(column) * (1 + Fraction(1, 10**15))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda codes: codes.tolist(),
+        lambda codes: codes.astype(np.uint8),
+        lambda codes: codes.astype(">i4"),
+        lambda codes: np.repeat(codes, 2)[::2],
+        lambda codes: codes[::-1].copy()[::-1],
+        lambda codes: np.frombuffer(codes.tobytes(), dtype=codes.dtype),  # read-only
+    ],
+)
+def test_kinds_of_codes(convert):
+    codes = np.arange(40_000) % 10  # several blocks
+    for mechanism in mechanisms(0.6):
+        given = codes % mechanism.n_labels
+        expected = mechanism.sample(given, 3)
+        np.testing.assert_array_equal(mechanism.sample(convert(given), 3), expected)
+        for bad in (mechanism.n_labels, 250):
+            wrong = given.copy()
+            wrong[-1] = bad
+            with pytest.raises(ValueError, match="codes must be in"):
+                mechanism.sample(convert(wrong))
+
+
 def test_the_sampler_test_has_power():
     """It rejects a matrix whose favoured entries are 2 % off, for every mechanism."""
     for mechanism in mechanisms(2.0):
@@ -405,6 +470,14 @@ def test_the_local_prior_is_unbiased():
     true = np.bincount(codes, minlength=10) / len(codes)
     # Standard deviation at most sqrt(c (1-c) / n) n_1 / (1-q) = 0.0046, times six.
     assert np.abs(prior_from_rr(counts, 1.0, rule="none") - true).max() < 0.028
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.5, 700, math.inf])
+def test_the_local_prior_keeps_its_digits(epsilon):
+    """Equal counts say that all classes are equally likely, however much noise there was."""
+    for rule in ("none", "project", "clip"):
+        estimate = prior_from_rr([7, 7, 7, 7, 7], epsilon, rule=rule)
+        np.testing.assert_allclose(estimate, 0.2, rtol=1e-15)
 
 
 def test_the_histogram_hides_one_label():
