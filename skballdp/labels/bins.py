@@ -433,6 +433,11 @@ def rp_with_prior(
         parts = max(1, _CELLS // len(mass))
         positions = np.arange(len(mass) * parts + 1) / parts
         nodes = np.interp(positions, np.arange(len(nodes)), nodes)
+        if not np.all(np.diff(nodes) > 0):
+            raise ValueError(
+                "nodes must be further apart for their size, half_width='auto' cuts the cells into "
+                "parts. Subtract an offset from nodes and targets."
+            )
         mass = np.repeat(mass / parts, parts)
         start, end, width = _tune(nodes, mass, epsilon, outside)
     else:

@@ -231,6 +231,7 @@ def test_the_best_interval_against_a_dense_scan():
         (([0, 1], [1], 1e-9, 1.0), "half_width must be at least"),
         (([0, 1], [1], 0.1, 1.0, "drop"), "outside must be"),
         (([0], [], 0.1, 1.0), "nodes must be"),
+        (([1e15, 1e15 + 2, 1e15 + 8], [1, 1], "auto", 1.0), "nodes must be further apart"),
     ],
 )
 def test_bad_intervals(arguments, match):
