@@ -49,6 +49,7 @@ _USES = {
     "rp_with_prior": (*_PRIOR, "support", "half_width", "outside"),
 }
 _REQUIRED = ("k", "floor", "utility", "support")
+_SEEDED = "the noise was seeded (random_state was given): whoever knows the seed can undo it"
 # One label is then e^30 = 10^13 times as likely as another.
 _POINTLESS_EPSILON = 30.0
 
@@ -256,14 +257,20 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
         -----
         PrivacyWarning
             From the second call on: if it is for the same records, budgets add. The calls are
-            counted; the records are not kept.
+            counted; the records are not kept. And if `random_state` was set after `fit`.
         """
         check_is_fitted(self)
         codes = self._encode(_as_column(y))
         rng = make_rng(self.random_state, stream=self.n_releases_ + 1)
         drawn = self.mechanism_.sample(codes, rng)
         self.n_releases_ += 1
-        self.certificate_ = dataclasses.replace(self.certificate_, n_releases=self.n_releases_)
+        voided_by = self.certificate_.voided_by
+        if self.random_state is not None and _SEEDED not in voided_by:  # set after fit
+            voided_by = (*voided_by, _SEEDED)
+            _warn(_SEEDED, stacklevel=3)
+        self.certificate_ = dataclasses.replace(
+            self.certificate_, n_releases=self.n_releases_, voided_by=voided_by
+        )
         if self.n_releases_ > 1:
             _warn(
                 f"this is release number {self.n_releases_}: for records whose labels were released"
@@ -478,9 +485,7 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
         """Sentences for what voids the promise and for what it takes for granted."""
         voided_by, caveats = [], []
         if self.random_state is not None:
-            voided_by.append(
-                "the noise was seeded (random_state was given): whoever knows the seed can undo it"
-            )
+            voided_by.append(_SEEDED)
         if epsilon == math.inf:
             voided_by.append("epsilon is infinite: the labels are not changed, this is not private")
         elif prior_epsilon == math.inf:

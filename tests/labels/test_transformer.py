@@ -373,6 +373,20 @@ def test_seeds_void_the_certificate(seed):
             np.testing.assert_array_equal(first, clone(transformer).fit(y).transform(y))
 
 
+def test_a_seed_that_is_set_after_fit_voids_the_certificate_too():
+    y = labels_for(TRANSFORMERS[0])
+    transformer = BlockRRLabelTransformer(classes=CLASSES).fit(y)
+    transformer.set_params(random_state=0)
+    with pytest.warns(PrivacyWarning, match="seed") as record:
+        transformer.transform(y)
+    assert len(record) == 1 and record[0].filename == __file__
+    assert not transformer.certificate_.holds and transformer.certificate_.n_releases == 1
+    transformer.set_params(random_state=None)
+    with pytest.warns(PrivacyWarning, match="release number 2") as record:
+        transformer.transform(y)
+    assert len(record) == 1 and len(transformer.certificate_.voided_by) == 1
+
+
 def test_other_weaknesses_warn():
     y = labels_for(TRANSFORMERS[0])
     with pytest.warns(PrivacyWarning, match="hides next to nothing"):
