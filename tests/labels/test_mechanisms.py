@@ -89,6 +89,20 @@ def test_extreme_sizes(K, epsilon):
     assert rr(K, epsilon).matrix()[0, 0] == pytest.approx(1 / (1 + (K - 1) * q), rel=1e-15)
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 0.5, 5.0, 40.0, 700.0])
+def test_levels_to_the_last_digits(epsilon):
+    """Against the textbook form in exact arithmetic, where almost all labels are protected."""
+    k, q = 2000, Fraction(math.exp(-epsilon))
+    u = Fraction(-math.expm1(-epsilon))
+    for k1, l in ((1999, 1999), (1998, 1998), (1998, 1)):  # noqa: E741
+        facts = block_rr(epsilon, n_classes=k, majority=range(k1), l=l).facts
+        F, k2 = u / q, k - k1
+        D = F**2 + F * k + l * k2
+        beta, gamma = (F + Fraction(l * k2, k)) / D, (F * (k - l) + l * k2) / (k * D)
+        assert abs(Fraction(facts["beta"]) / beta - 1) < 2e-15
+        assert abs(Fraction(facts["gamma"]) / gamma - 1) < 2e-15
+
+
 @pytest.mark.parametrize("epsilon", [0, 1e-6, 0.6, 3.0, 355])
 def test_special_cases_of_block_rr(epsilon):
     K, q = 10, math.exp(-epsilon)
