@@ -182,6 +182,49 @@ def test_inverses(epsilon):
         np.testing.assert_allclose(inverse.sum(axis=1), 1, atol=1e-14 * scale)
 
 
+def exact_inverse(T):
+    """Gauss-Jordan elimination of a matrix of fractions; pivots are positive."""
+    n = len(T)
+    rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(T)]
+    for i in range(n):
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for j in set(range(n)) - {i}:
+            rows[j] = [x - rows[j][i] * y for x, y in zip(rows[j], rows[i], strict=True)]
+    return np.array([[float(x) for x in row[n:]] for row in rows])
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.6, 20.0])
+def test_inverses_keep_their_digits(epsilon):
+    """Where the matrix is all but uniform: against exact elimination, from the exact e^epsilon."""
+    E = Fraction(decimal.Context(prec=60).exp(decimal.Decimal(epsilon)))
+    n, top = E + 3, E + 1  # of RR on 4 labels and on 2
+    plain = [[(E if y == z else Fraction(1)) / n for z in range(4)] for y in range(4)]
+    top_2 = [
+        [(E if y == z else Fraction(1)) / top for z in (0, 1)] + [Fraction(0)] * 2 for y in (0, 1)
+    ]
+    top_2 += [[Fraction(1, 2)] * 2 + [Fraction(0)] * 2] * 2
+    floor = 0.5 / (1 + 3 * math.exp(-epsilon))
+    rho = Fraction(floor) * n / E
+    mixture = [
+        [rho * a + (1 - rho) * b for a, b in zip(*rows, strict=True)]
+        for rows in zip(plain, top_2, strict=True)
+    ]
+    F = E - 1
+    D = F**2 + 4 * F + 2
+    beta, gamma = (F + Fraction(1, 2)) / D, (F * 3 / 4 + Fraction(1, 2)) / D  # l = 1, k1 = k2 = 2
+    block = [[E * beta, beta, gamma, gamma], [beta, E * beta, gamma, gamma]]
+    block += [[Fraction(1, 4), beta, E * gamma, gamma], [Fraction(1, 4), beta, gamma, E * gamma]]
+    for mechanism, T in (
+        (rr(4, epsilon), plain),
+        (rr_floor([0.5, 0.5, 0.0, 0.0], floor, epsilon), mixture),
+        (block_rr(epsilon, n_classes=4, majority=[0, 1], l=1), block),
+    ):
+        wanted = exact_inverse(T)
+        np.testing.assert_allclose(
+            mechanism.inverse(), wanted, rtol=0, atol=1e-14 * np.abs(wanted).max()
+        )
+
+
 def test_singular_mechanisms_say_so():
     for mechanism in (
         rr(3, 0.0),
