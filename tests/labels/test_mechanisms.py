@@ -518,6 +518,7 @@ def test_projection(seed):
     assert p.min() >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
     gradient = x - p
     assert np.all(gradient @ (np.eye(7) - p).T <= 1e-9 * (1 + np.abs(x).max()))
+    assert project_simplex([1e17, 1e17, 0]).tolist() == [0.5, 0.5, 0]
 
 
 def test_the_local_prior_is_unbiased():

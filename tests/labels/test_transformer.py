@@ -262,6 +262,9 @@ def test_both_readings():
     certificate = transformer.fit(y).certificate_
     assert certificate.epsilon_disjoint == 1.0 and certificate.epsilon_same_records == 1.25
     assert certificate.epsilon_total == 1.0 and certificate.n_releases == 0
+    costly = clone(transformer).set_params(prior_epsilon=3.0).fit(y).certificate_
+    assert costly.epsilon_disjoint == costly.epsilon_total == 3.0
+    assert costly.epsilon_same_records == 4.0
     transformer.fit_transform(y)
     assert transformer.n_releases_ == 1
     assert transformer.certificate_.epsilon_total == 1.25
