@@ -71,11 +71,13 @@ def test_both_searches_agree(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
-def test_a_large_offset_changes_nothing(loss):
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_a_large_offset_changes_nothing(loss, offset):
     values, prior = np.array([0.0, 1, 2, 4, 7, 11]), np.array([9, 7, 5, 4, 2, 1]) / 28
-    near, far = rr_on_bins(values, prior, 1.5, loss), rr_on_bins(values + 1e6, prior, 1.5, loss)
+    near, far = (rr_on_bins(values + shift, prior, 1.5, loss) for shift in (0, offset))
     assert near.objective == pytest.approx(far.objective, rel=1e-9)
-    np.testing.assert_allclose(far.bin_outputs - 1e6, near.bin_outputs, atol=1e-9)
+    assert near.bin_of_value.tolist() == far.bin_of_value.tolist()
+    np.testing.assert_allclose(far.bin_outputs - offset, near.bin_outputs, atol=1e-15 * offset)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

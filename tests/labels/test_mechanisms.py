@@ -549,6 +549,15 @@ def test_the_histogram_hides_one_label():
     assert worst == pytest.approx(math.exp(epsilon), rel=1e-12)
     noisy = private_histogram([1000, 0], epsilon, 0)
     assert noisy.dtype == np.int64 and abs(noisy[0] - 1000) < 200
+    # That is the noise: a law of half or twice the scale is rejected.
+    noise = private_histogram(np.full(200_000, 5), epsilon, 0) - 5
+    z = np.arange(-20, 21)
+    counts = np.array([np.count_nonzero(noise == value) for value in z])
+    for factor in (0.5, 1, 2):
+        b = a**factor
+        expected = 200_000 * (1 - b) / (1 + b) * b ** np.abs(z)
+        p_value = chi2.sf(((counts - expected) ** 2 / expected)[expected >= 10].sum(), len(z))
+        assert (p_value > FALSE_ALARM) == (factor == 1)
 
 
 # ---- bad input ---------------------------------------------------------------------------------
@@ -568,6 +577,7 @@ def test_the_histogram_hides_one_label():
         (lambda: block_rr_sets([[0], []], 1, [0], [], 1.0), "l must equal"),
         (lambda: rr_top_k([0.5, 0.5], 0, 1.0), "k must be"),
         (lambda: rr_floor([0.5, 0.5], -0.1, 1.0), "floor must be"),
+        (lambda: rr_floor([0.5, 0.5], 0.500001, 0.0), "floor must not exceed"),
         (lambda: lp_optimal([0.5, 0.5], np.ones((3, 2)), 1.0), "utility must be"),
         (lambda: lp_optimal([0.5, 0.5], [[0, np.nan], [0, 1]], 1.0), "utility must be finite"),
         (lambda: weight_partition([0.5, 0.5], math.nan), "sigma must be"),

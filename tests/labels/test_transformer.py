@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from skballdp import BlockRRLabelTransformer, LabelPrivacyCertificate, PrivacyWarning
 from skballdp.exceptions import CertificationError
-from skballdp.labels import rr, rr_on_bins
+from skballdp.labels import rp_with_prior, rr, rr_on_bins
 from skballdp.labels.certificate import PRIOR_SOURCES
 
 CLASSES = ["ham", "spam", "maybe"]
@@ -172,7 +172,8 @@ def test_a_pipeline_step_names_the_remedy():
         pipeline.fit(X, y)
     with pytest.raises(TypeError, match="LabelDPClassifier"):
         BlockRRLabelTransformer(classes=CLASSES).fit(X, y)
-    assert not BlockRRLabelTransformer().__sklearn_tags__().input_tags.two_d_array
+    tags = BlockRRLabelTransformer().__sklearn_tags__()
+    assert not tags.input_tags.two_d_array and tags.target_tags.one_d_labels
 
 
 def test_every_mechanism_is_in_the_list():
@@ -204,7 +205,13 @@ def test_frequencies(epsilon):
 
 def test_automatic_parameters_depend_on_public_numbers():
     prior = np.array([10, 9, 3, 1]) / 23
-    for epsilon, sigma, protected in ((0.5, 1.2, 2), (2.0, 0.8, 3), (3.0, 0.8, 0), (5.0, 0.5, 0)):
+    for epsilon, sigma, protected in (
+        (0.5, 1.2, 2),
+        (1.0, 1.2, 2),
+        (2.0, 0.8, 3),
+        (3.0, 0.8, 0),
+        (5.0, 0.5, 0),
+    ):
         transformer = BlockRRLabelTransformer(epsilon=epsilon, classes=range(4), prior=prior)
         facts = transformer.fit([0]).mechanism_.facts
         majority = np.flatnonzero(prior >= math.exp(-1 / sigma) * prior.max())
@@ -241,6 +248,8 @@ def test_regression_targets_move_to_the_support():
     with pytest.warns(PrivacyWarning):
         out = transformer.fit(y).transform(y)
     assert out.tolist() == [0, 0, 0, 1, 1, 2, 2, 4, 4]
+    cells = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior_epsilon=200.0)
+    assert cells.fit(y).prior_.tolist() == [4 / 9, 1 / 9, 4 / 9]  # the noise is zero
     cells = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior=[0.2, 0.3, 0.5])
     assert np.isfinite(cells.fit_transform(y)).all()
     assert cells.mechanism_.half_width > 0
@@ -251,6 +260,20 @@ def test_bins_equal_the_function():
     expected = rr_on_bins(SUPPORT, [0.4, 0.3, 0.2, 0.1], 1.0)
     transformer.fit([0.0])
     np.testing.assert_array_equal(transformer.transition_matrix_, expected.matrix())
+    transformer.set_params(loss="poisson").fit([0.0])
+    assert transformer.mechanism_.loss == "poisson"
+
+
+def test_intervals_equal_the_function():
+    prior, given = [0.6, 0.3, 0.1], {"half_width": 0.5, "outside": "uniform"}
+    transformer = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior=prior, **given)
+    assert transformer.fit([0.0]).mechanism_ == rp_with_prior(SUPPORT, prior, 0.5, 1.0, "uniform")
+
+
+def test_another_fit_leaves_no_trace():
+    transformer = BlockRRLabelTransformer("rr", classes=CLASSES).fit(["ham"])
+    transformer.set_params(mechanism="rr_on_bins", classes=None, support=SUPPORT).fit([0.0])
+    assert not hasattr(transformer, "classes_")
 
 
 # ---- promises ----------------------------------------------------------------------------------
@@ -262,6 +285,8 @@ def test_both_readings():
     certificate = transformer.fit(y).certificate_
     assert certificate.epsilon_disjoint == 1.0 and certificate.epsilon_same_records == 1.25
     assert certificate.epsilon_total == 1.0 and certificate.n_releases == 0
+    default = BlockRRLabelTransformer(epsilon=0.5, classes=CLASSES).fit(y).certificate_
+    assert default.prior_epsilon == default.epsilon == 0.5
     costly = clone(transformer).set_params(prior_epsilon=3.0).fit(y).certificate_
     assert costly.epsilon_disjoint == costly.epsilon_total == 3.0
     assert costly.epsilon_same_records == 4.0
@@ -393,7 +418,7 @@ def test_a_seed_that_is_set_after_fit_voids_the_certificate_too():
 def test_other_weaknesses_warn():
     y = labels_for(TRANSFORMERS[0])
     with pytest.warns(PrivacyWarning, match="hides next to nothing"):
-        BlockRRLabelTransformer(epsilon=40.0, classes=CLASSES).fit(y)
+        BlockRRLabelTransformer(epsilon=30.1, classes=CLASSES).fit(y)
     with pytest.warns(PrivacyWarning, match="the prior is not private"):
         transformer = BlockRRLabelTransformer(prior_epsilon=math.inf, classes=CLASSES).fit(y)
     assert not transformer.certificate_.holds
