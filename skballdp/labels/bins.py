@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.special import xlogy
 
 from skballdp._validate import check_choice, check_real
 from skballdp.accounting.reconstruction import check_prior
@@ -119,7 +120,8 @@ def rr_on_bins(
     not cancel. For the Poisson loss that means ``v - m - y log(v/m)``, m the overall mean, which
     differs from the loss by a constant. The fractional search takes the ratio lambda at hand,
     finds the shortest path from the first value to the last with lengths ``cost - lambda q``, and
-    repeats with the ratio of that path until it does not fall any more (Dinkelbach).
+    repeats with the ratio of that path until it does not fall any more (Dinkelbach). What the
+    chosen bins report and cost is summed anew, value by value.
 
     References
     ----------
@@ -145,23 +147,21 @@ def rr_on_bins(
             "positive prior. Shift them, or use another loss."
         )
     q = math.exp(-epsilon)
-    cost, output = _interval_costs(values - centre, prior, q, loss, centre)
     search = _fractional if method == "fractional" else _dynamic
-    starts = search(cost, q)
-    ends = np.append(starts[1:], len(values)) - 1
-    bin_of_value = np.repeat(np.arange(len(starts)), ends - starts + 1)
-    objective = _ratio(cost, starts, q)
-    if loss == "poisson":  # what the loss around the mean leaves out
-        objective += float(prior.sum()) * centre * (1.0 - math.log(centre))
+    starts = search(_interval_costs(values - centre, prior, q, loss, centre), q)
+    bin_of_value = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+    # Of the bins chosen, from their values: the sums over prefixes hide what is 1e-16 of them.
+    bins = [_best_output(values, prior, q, loss, bin_of_value == b) for b in range(len(starts))]
+    outputs, costs = np.array(bins).T
     return BinsMechanism(
         **rr_onto("RR-on-Bins", epsilon, bin_of_value, np.arange(len(starts)), len(starts)),
         facts={"bins": len(starts), "loss": loss},
         values=values,
         bin_of_value=bin_of_value,
         # Of equally good cuts one may have two outputs out of order by a rounding error.
-        bin_outputs=np.maximum.accumulate(output[starts, ends] + centre),
+        bin_outputs=np.maximum.accumulate(outputs),
         loss=loss,
-        objective=objective,
+        objective=float(costs.sum()) / (1.0 + (len(starts) - 1) * q),
     )
 
 
@@ -433,6 +433,11 @@ def rp_with_prior(
         parts = max(1, _CELLS // len(mass))
         positions = np.arange(len(mass) * parts + 1) / parts
         nodes = np.interp(positions, np.arange(len(nodes)), nodes)
+        if not np.all(np.diff(nodes) > 0):
+            raise ValueError(
+                "nodes must be further apart for their size, half_width='auto' cuts the cells into "
+                "parts. Subtract an offset from nodes and targets."
+            )
         mass = np.repeat(mass / parts, parts)
         start, end, width = _tune(nodes, mass, epsilon, outside)
     else:
@@ -465,10 +470,28 @@ def check_increasing(name: str, values: Any, at_least: int = 1) -> np.ndarray:
     return array
 
 
+def _best_output(
+    values: np.ndarray, prior: np.ndarray, q: float, loss: str, inside: np.ndarray
+) -> tuple[float, float]:
+    """Reported number and cost of one bin."""
+    weight, base = prior * np.where(inside, 1.0, q), values[np.argmax(inside)]
+    weight, values = weight[weight > 0], values[weight > 0]
+    if len(weight) == 0:  # without noise such a bin costs nothing, whatever it reports
+        return float(base), 0.0
+    total = weight.sum()
+    if loss == "absolute":
+        output = values[np.argmax(np.cumsum(weight) >= total / 2 * (1 - _TIE))]
+        return float(output), float(weight @ np.abs(output - values))
+    output = base + weight @ (values - base) / total
+    if loss == "squared":
+        return float(output), float(weight @ (output - values) ** 2)
+    return float(output), float(weight @ (output - xlogy(values, output)))
+
+
 def _interval_costs(
     x: np.ndarray, prior: np.ndarray, q: float, loss: str, centre: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cost and reported number of the bin from value r to value i, for all r <= i.
+) -> np.ndarray:
+    """Cost of the bin from value r to value i, for all r <= i, up to a constant for "poisson".
 
     Numbers are relative to `centre`; entries with r > i are infinite.
     """
@@ -481,11 +504,10 @@ def _interval_costs(
     p_in, p_all = inside_and_all(prior)
     weight = q * p_all + (1.0 - q) * p_in
     empty = np.tril(np.ones((n, n), dtype=bool), -1)
-    # Without noise a bin of probability zero costs nothing, whatever it reports.
-    idle = empty | (weight <= 0)
+    idle = empty | (weight <= 0)  # without noise a bin of probability zero costs nothing
     weight = np.where(idle, 1.0, weight)
     if loss == "absolute":
-        cost, output = _absolute_costs(x, prior, q, weight)
+        cost = _absolute_costs(x, prior, q, weight)
     else:
         m_in, m_all = inside_and_all(prior * x)
         output = (q * m_all + (1.0 - q) * m_in) / weight
@@ -497,16 +519,13 @@ def _interval_costs(
             with np.errstate(divide="ignore", invalid="ignore"):
                 log_term = (centre + output) * np.log1p(output / centre)
             cost = weight * (output - np.where(output > -centre, log_term, 0.0))
-    output = np.where(idle, x[:, np.newaxis], output)
     cost = np.where(idle, 0.0, cost)
     cost[empty] = np.inf
-    return cost, output
+    return cost
 
 
-def _absolute_costs(
-    x: np.ndarray, prior: np.ndarray, q: float, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted medians and mean absolute deviations of all bins."""
+def _absolute_costs(x: np.ndarray, prior: np.ndarray, q: float, weight: np.ndarray) -> np.ndarray:
+    """Mean absolute deviations of all bins from their weighted medians."""
     n = len(x)
     P = np.concatenate([[0.0], np.cumsum(prior)])
     M = np.concatenate([[0.0], np.cumsum(prior * x)])
@@ -531,7 +550,7 @@ def _absolute_costs(
         return left + (M[high] - M[cut]) - at * (P[high] - P[cut])
 
     whole = deviation(np.zeros_like(r), np.full_like(i, n))
-    return q * whole + (1.0 - q) * deviation(np.minimum(r, i), i + 1), at
+    return q * whole + (1.0 - q) * deviation(np.minimum(r, i), i + 1)
 
 
 def _ratio(cost: np.ndarray, starts: np.ndarray, q: float) -> float:

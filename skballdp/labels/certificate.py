@@ -5,13 +5,25 @@ import html
 import json
 import math
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from skballdp.certificate import _up
+from skballdp.exceptions import CertificationError
 
 __all__ = ["LabelPrivacyCertificate"]
 
 _VERSION = 1
 _WIDTH = 88
+_LARGEST_EPSILON = 700.0  # as everywhere in skballdp.labels; or infinity
+# What a prior costs by where it came from: whether it was learned from labels.
+PRIOR_SOURCES = {
+    "not needed": False,
+    "given by the caller": False,
+    "labels under randomised response": True,
+    "label counts with discrete Laplace noise": True,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +41,7 @@ class LabelPrivacyCertificate:
     prior_epsilon : float
         Privacy loss of the prior; 0 if it was not learned from labels.
     prior_source : str
-        Where the prior came from.
+        Where the prior came from; one of `PRIOR_SOURCES` or other words.
     same_records : bool
         Whether prior and release are known to use the same records, as in `fit_transform`.
     n_releases : int
@@ -58,6 +70,8 @@ class LabelPrivacyCertificate:
     >>> coder = BlockRRLabelTransformer(epsilon=2.0, classes=["a", "b", "c"]).fit(["a", "b", "a"])
     >>> coder.certificate_.epsilon_disjoint, coder.certificate_.epsilon_same_records
     (2.0, 4.0)
+    >>> coder.certificate_.check()
+    True
     """
 
     estimator: str
@@ -100,6 +114,60 @@ class LabelPrivacyCertificate:
             return self.epsilon_same_records
         return self.epsilon_disjoint
 
+    def check(self) -> bool:
+        """Check type and range of every field, and that they do not contradict each other.
+
+        Returns
+        -------
+        bool
+            True if they do not (whether the promise `holds` is a different question).
+
+        Raises
+        ------
+        CertificationError
+            If they do; the message names the field.
+        """
+
+        def text(value: Any) -> bool:
+            return type(value) is str
+
+        def texts(value: Any) -> bool:
+            return type(value) is tuple and all(map(text, value))
+
+        def count(value: Any) -> bool:
+            return type(value) is int and value >= 0
+
+        def budget(value: Any) -> bool:
+            return type(value) in (float, int) and (
+                0 <= value <= _LARGEST_EPSILON or value == math.inf
+            )
+
+        valid: dict[str, Callable[[Any], bool]] = {
+            "version": lambda value: type(value) is int and value == _VERSION,
+            "estimator": text,
+            "mechanism": text,
+            "epsilon": budget,
+            "prior_epsilon": budget,
+            "prior_source": text,
+            "same_records": lambda value: type(value) is bool,
+            "n_releases": count,
+            "n_labels": count,
+            "n_outputs": count,
+            "voided_by": texts,
+            "caveats": texts,
+        }
+        for name, is_valid in valid.items():
+            if not is_valid(getattr(self, name)):
+                raise self._inconsistent(name, "its meaning")
+        if (self.n_outputs == 0) != (self.n_labels == 0):
+            raise self._inconsistent("n_outputs", "n_labels: both are 0 for numbers only")
+        learned = PRIOR_SOURCES.get(self.prior_source, self.prior_epsilon > 0)
+        if learned != (self.prior_epsilon > 0):
+            raise self._inconsistent("prior_epsilon", "prior_source")
+        if self.holds and math.inf in (self.epsilon, self.prior_epsilon):
+            raise self._inconsistent("voided_by", "epsilon and prior_epsilon: one is infinite")
+        return True
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
         record = dataclasses.asdict(self)
@@ -136,12 +204,13 @@ class LabelPrivacyCertificate:
         Returns
         -------
         LabelPrivacyCertificate
-            With the same fields.
+            With the same fields, which `check` has seen.
 
         Raises
         ------
         ValueError
-            If the text is not a certificate of a version that this release reads.
+            If the text is not a certificate of a version that this release reads, or contradicts
+            itself.
         """
         record = json.loads(text)
         if not isinstance(record, dict) or record.get("version") != _VERSION:
@@ -151,10 +220,15 @@ class LabelPrivacyCertificate:
             fields = ", ".join(sorted(unknown))
             raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
         for name in ("epsilon", "prior_epsilon"):
-            record[name] = float(record[name])
+            if record[name] == "inf":
+                record[name] = math.inf
         for name in ("voided_by", "caveats"):
+            if not isinstance(record[name], list):
+                raise ValueError(f"{name} must be a list.")
             record[name] = tuple(record[name])
-        return cls(**record)
+        certificate = cls(**record)
+        certificate.check()
+        return certificate
 
     def __str__(self) -> str:
         title = f"Label privacy certificate of a {self.estimator}"
@@ -187,8 +261,8 @@ class LabelPrivacyCertificate:
             "hardly tell that label from any other: no outcome is more than e^epsilon times as "
             "likely with one as with the other.",
             "If the prior and each release use different records, chosen without looking at the "
-            f"labels: epsilon = {self.epsilon_disjoint:.6g}.",
-            f"If they use the same records: epsilon = {self.epsilon_same_records:.6g}.",
+            f"labels: epsilon = {_up(self.epsilon_disjoint)}.",
+            f"If they use the same records: epsilon = {_up(self.epsilon_same_records)}.",
         ]
         if self.same_records:
             promise.append("Prior and labels came from the same records: the second one applies.")
@@ -209,12 +283,20 @@ class LabelPrivacyCertificate:
             (
                 "Numbers",
                 [
-                    f"mechanism {self.mechanism} ({outputs}), epsilon {self.epsilon:.6g} a "
+                    f"mechanism {self.mechanism} ({outputs}), epsilon {_up(self.epsilon)} a "
                     f"release; {self.n_releases} releases so far",
-                    f"prior: {self.prior_source}, epsilon {self.prior_epsilon:.6g}",
+                    f"prior: {self.prior_source}, epsilon {_up(self.prior_epsilon)}",
                 ],
             )
         )
         if self.caveats:
             sections.append(("Caveats", [f"- {caveat}." for caveat in self.caveats]))
         return sections
+
+    def _inconsistent(self, field: str, others: str) -> CertificationError:
+        value = getattr(self, field)
+        shown = f"{len(value)} values" if isinstance(value, tuple) else repr(value)
+        return CertificationError(
+            f"the certificate contradicts itself: {field} ({shown}) does not follow from {others}."
+            " Do not rely on it; ask for the one written when the labels were released."
+        )

@@ -17,6 +17,7 @@ R. Kumar, P. Manurangsi and C. Zhang, "Deep learning with label differential pri
 and C. Zhang, "Regression with label differential privacy", ICLR 2023, arXiv:2212.06074.
 """
 
+import itertools
 import math
 import textwrap
 import warnings
@@ -48,6 +49,8 @@ __all__ = [
 _LARGEST_EPSILON = 700.0
 # Two values this close, relatively, are a tie; they differ by rounding at most.
 _TIE = 1e-12
+# Relative to the largest utility: what the value of the linear program may be off by.
+_LP_TOLERANCE = 1e-6
 # Draws at a time: arrays of this length stay in the cache, and below the size (128 kB) from which
 # memory is returned to the system after each use.
 _CHUNK = 15_360
@@ -82,14 +85,16 @@ class LabelMechanism:
         Outputs that a label favours.
     excess : tuple of float
         What a majority and a minority row have on top on each favoured output.
+    uniform : ndarray of bool of shape (n_labels,), or None
+        Rows that are uniform on the used outputs instead; None if there are none.
     facts : mapping
         Further public numbers, for example the labels that were kept.
 
     Notes
     -----
     ``T[y, z] = base + lift [y in the minority, z lifted] + excess [z favoured by y]``, all terms
-    non-negative. The constructor refuses terms whose largest ratio within a column exceeds
-    ``E (1 + 1e-12)``.
+    non-negative, in all rows that are not `uniform`. The constructor refuses terms whose largest
+    ratio within a column exceeds ``E (1 + 1e-12)``.
 
     Examples
     --------
@@ -112,6 +117,7 @@ class LabelMechanism:
     minority: np.ndarray
     favoured: np.ndarray
     excess: tuple[float, float]
+    uniform: np.ndarray | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,6 +151,8 @@ class LabelMechanism:
         T += np.multiply.outer(self.minority, lift)
         rows = np.arange(self.n_labels)[:, np.newaxis]
         T[rows, self.favoured] += self._excess_of_labels()[:, np.newaxis]
+        if self.uniform is not None:
+            T[self.uniform] = self._uniform_row()
         return T
 
     def retention(self) -> np.ndarray:
@@ -168,7 +176,8 @@ class LabelMechanism:
         base, lift = self._levels()
         labels = np.arange(self.n_labels)
         own = np.any(self.favoured == labels[:, np.newaxis], axis=1)
-        return base + self.minority * lift + own * self._excess_of_labels()
+        kept = base + self.minority * lift + own * self._excess_of_labels()
+        return kept if self.uniform is None else np.where(self.uniform, self._uniform_row(), kept)
 
     def max_ratio(self) -> float:
         """Largest ratio of two entries in one column, over the columns that are used.
@@ -180,8 +189,12 @@ class LabelMechanism:
         """
         base, lift = self._levels()
         low, high = np.full(self.n_outputs, np.inf), np.zeros(self.n_outputs)
+        kinds = self._kinds()
+        if np.any(kinds == 2):
+            high = self._uniform_row()
+            low = np.where(high > 0, high, np.inf)
         for is_minority, excess in enumerate(self.excess):
-            rows = self.minority == bool(is_minority)
+            rows = kinds == is_minority
             level = base + (lift if is_minority else 0.0)
             favours = self.favoured[rows] if excess > 0 else np.empty(0, dtype=np.intp)
             n_favour = np.bincount(favours.ravel(), minlength=self.n_outputs)
@@ -219,7 +232,8 @@ class LabelMechanism:
         """
         favoured, excess = self.favoured[:, 0], self._excess_of_labels()
         if (
-            self.favoured.shape[1] != 1
+            self.uniform is not None
+            or self.favoured.shape[1] != 1
             or self.n_outputs != self.n_labels
             or len(np.unique(favoured)) != self.n_labels
             or not np.all(excess > 0)
@@ -276,7 +290,7 @@ class LabelMechanism:
             )
         rng = make_rng(rng)
         b = self.favoured.shape[1]
-        # One row of parts for the majority and one for the minority: favoured, lifted, blocks.
+        # A row of parts for each kind of label, majority first: favoured, lifted, both blocks.
         n_second = len(self.order) - self.n_first
         sizes = np.array([b, self.n_lifted, self.n_first, n_second])
         first, second = self.base[0] * self.n_first, self.base[1] * n_second
@@ -284,10 +298,12 @@ class LabelMechanism:
             [
                 [b * self.excess[0], 0.0, first, second],
                 [b * self.excess[1], self.lift * self.n_lifted, first, second],
+                [0.0, 0.0, self.n_first / len(self.order), n_second / len(self.order)],
             ]
         )
-        mixed = bool(np.any(self.minority))
-        parts = parts if mixed else parts[:1]
+        kinds = self._kinds()
+        mixed = bool(np.any(kinds))
+        parts = parts[: kinds.max() + 1]
         kept = np.any(parts > 0, axis=0)
         mixture = UniformMixture(parts[:, kept], sizes[kept])
         # Outputs by position: the blocks, then the favoured ones, b to a label.
@@ -295,14 +311,13 @@ class LabelMechanism:
         start = np.array([len(self.order), 0, 0, self.n_first])[kept]
         start = np.tile(start, len(parts))[mixture.parts]
         own = np.tile(np.array([-1, 0, 0, 0])[kept], len(parts))[mixture.parts]  # all bits or none
-        minority = self.minority.astype(np.intp)
 
         drawn = np.empty(len(codes), dtype=np.intp)
         for at in range(0, len(codes), _CHUNK):
             labels = codes[at : at + _CHUNK].astype(np.intp, copy=False)
             if labels.min() < 0 or labels.max() >= self.n_labels:
                 raise ValueError(f"codes must be in 0..{self.n_labels - 1}.")
-            rows = minority.take(labels) if mixed else 0
+            rows = kinds.take(labels) if mixed else 0
             slot, position = mixture.draw(rows, len(labels), rng)
             position += start.take(slot)
             position += (labels * b) & own.take(slot)
@@ -338,6 +353,16 @@ class LabelMechanism:
         base[self.order[: self.n_first]], base[self.order[self.n_first :]] = self.base
         lift[self.order[: self.n_lifted]] = self.lift
         return base, lift
+
+    def _kinds(self) -> np.ndarray:
+        """Kind of every row: 0 for the majority, 1 for the minority, 2 for a uniform one."""
+        kinds = self.minority.astype(np.intp)
+        return kinds if self.uniform is None else np.where(self.uniform, 2, kinds)
+
+    def _uniform_row(self) -> np.ndarray:
+        row = np.zeros(self.n_outputs)
+        row[self.order] = 1.0 / len(self.order)
+        return row
 
     def _excess_of_labels(self) -> np.ndarray:
         return np.where(self.minority, self.excess[1], self.excess[0])
@@ -673,7 +698,13 @@ def block_rr(
 
 
 def block_rr_sets(
-    B: Sequence[Sequence[int]], n_outputs: int, majority: Any, protected: Any, epsilon: float
+    B: Sequence[Sequence[int]],
+    n_outputs: int,
+    majority: Any,
+    protected: Any,
+    epsilon: float,
+    *,
+    uniform_rows: bool = False,
 ) -> LabelMechanism:
     """BlockRR with sets of favoured outputs.
 
@@ -681,7 +712,7 @@ def block_rr_sets(
     ----------
     B : sequence of sequences of int
         Outputs that each label favours; all of the same size b. Minority labels may have none if
-        the majority's outputs are all there are.
+        the majority's outputs are all there are and protected, or with `uniform_rows`.
     n_outputs : int
         Number k of outputs.
     majority : array-like of int
@@ -690,6 +721,9 @@ def block_rr_sets(
         Protected outputs (Delta), a subset of those that the majority favours.
     epsilon : float
         Privacy loss, in [0, 700], or infinity.
+    uniform_rows : bool, default=False
+        Whether a minority label that favours no output is reported as a uniform one of all k. By
+        default it is an error, since the rows of the paper would not sum to 1.
 
     Returns
     -------
@@ -712,6 +746,10 @@ def block_rr_sets(
     majority's outputs are the first block, all others the second. The proof needs sets of one size
     (else the majority rows ask for different beta), and no output that both a majority and a
     minority label favour (it would fall under two rules).
+
+    A uniform row is as private: ``beta <= 1/k <= E beta`` as in protected columns, ``gamma <= 1/k``
+    since ``F^2 + l F >= 0``, ``F = b (E-1)``, and ``E gamma >= 1/k`` if ``b (E-1) (k - b - l) + l
+    (k2 - b) >= 0``, which holds if the other outputs are at least ``k2 >= b``, or if l = 0.
 
     References
     ----------
@@ -747,10 +785,11 @@ def block_rr_sets(
             "rules."
         )
     wasted = n_outputs - len(np.unique(favoured[~empty]))
-    if np.any(empty) and len(first) < n_outputs:
+    if np.any(empty) and len(first) < n_outputs and not uniform_rows:
         raise ValueError(
             "B must give each minority label an own output, or none at all: its row would not sum "
-            "to 1. Let it favour some outputs, or remove the outputs that the majority does not."
+            "to 1. Let it favour some outputs, remove the outputs that the majority does not, or "
+            "use uniform_rows=True."
         )
     if wasted:
         warnings.warn(
@@ -759,16 +798,23 @@ def block_rr_sets(
             stacklevel=2,
         )
     protected = _check_labels("protected", protected, n_outputs, what="outputs")
-    if np.any(empty) and len(protected) != len(first):
+    if np.any(empty) and not uniform_rows and len(protected) != len(first):
         raise ValueError(
             f"l must equal the number of the majority's outputs, {len(first)}, when minority "
-            f"labels have no own output, got {len(protected)}: their rows would not sum to 1."
+            f"labels have no own output, got {len(protected)}: their rows would not sum to 1. Or "
+            "use uniform_rows=True."
         )
-    return _block_rr(epsilon, favoured, n_outputs, minority, first, protected)
+    if np.any(empty) and len(protected) and 0 < n_outputs - len(first) < b:
+        raise ValueError(
+            f"n_outputs must leave at least b = {b} outputs besides the majority's, or none, for "
+            f"protected outputs and uniform rows, got {n_outputs - len(first)}."
+        )
+    uniform = empty if uniform_rows and np.any(empty) else None
+    return _block_rr(epsilon, favoured, n_outputs, minority, first, protected, uniform)
 
 
 def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
-    """The mechanism of largest expected utility.
+    """Randomised response on the outputs of largest expected utility.
 
     Parameters
     ----------
@@ -782,7 +828,8 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     Returns
     -------
     LabelMechanism
-        ``facts["objective"]`` is its expected utility.
+        ``facts["objective"]`` is its expected utility, ``facts["bound"]`` what no private mechanism
+        exceeds, to a millionth of the largest utility.
 
     Raises
     ------
@@ -791,23 +838,34 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     RuntimeError
         If the linear program cannot be solved.
 
+    Warns
+    -----
+    UserWarning
+        If the objective is below the bound.
+
     Notes
     -----
-    The program is ``max sum_y p_y U[y,z] T[y,z]`` subject to ``q M_z <= T[y,z] <= M_z`` and rows
-    that sum to 1, solved by HiGHS. Its optimum is always randomised response on a set J of
-    outputs, each label favouring the output of largest utility in J, with value
+    The program over all private matrices, ``max sum_y p_y U[y,z] T[y,z]`` subject to ``q M_z <=
+    T[y,z] <= M_z`` and rows that sum to 1, is solved by HiGHS. For the identity, for losses that
+    grow with the distance of ordered labels, and as a rule for others, its optimum is randomised
+    response on a set J of outputs, each label favouring the output of largest utility in J, with
+    value
 
         [q sum_{z in J} c_z + (1-q) sum_y p_y max_{z in J} U[y,z]] / (1 + (|J|-1) q),
 
-    ``c_z = sum_y p_y U[y,z]``. Only J is read off the solver's result, and corrected by single
-    additions and removals where its tolerance decided wrongly; the matrix is built from the closed
-    form. So the privacy proof does not rest on a solver, whose result at epsilon = 30 has zeros in
-    a used column. Some 60 labels take seconds. For ordered labels use
+    ``c_z = sum_y p_y U[y,z]``. There are exceptions: if each of three labels has two good outputs
+    of three, in a circle, favouring both is better (``block_rr_sets`` with sets of two does).
+
+    Only J is read off the solver's result. Both it and the set of all outputs are improved by
+    adding and removing up to two outputs at a time, since the solver's tolerance decides wrongly
+    from epsilon = 12 on, and the matrix is built from the closed form of the better one. So the
+    privacy proof does not rest on a solver, whose result at epsilon = 30 has zeros in a used
+    column. Some 60 labels take seconds. For ordered labels use
     `skballdp.labels.bins.rr_on_bins`: exact, and faster.
 
     References
     ----------
-    Ghazi et al., arXiv:2212.06074, theorem 2.
+    Ghazi et al., arXiv:2212.06074, theorem 2; the exception is ours.
 
     Examples
     --------
@@ -828,12 +886,22 @@ def lp_optimal(prior: Any, utility: Any, epsilon: float) -> LabelMechanism:
     if utility.shape[1] == 0 or not np.all(np.isfinite(utility)):
         raise ValueError("utility must be finite and have at least one column.")
     q = _q(epsilon)
-    chosen = _improve_outputs(prior, utility, q, _lp_outputs(prior, utility, q))
+    by_solver, bound = _lp_outputs(prior, utility, q)
+    starts = (by_solver, np.ones_like(by_solver))
+    found = [_improve_outputs(prior, utility, q, start) for start in starts]
+    objective, chosen = max(found, key=lambda pair: pair[0])  # the first one wins a tie
+    if bound > objective + _LP_TOLERANCE * np.abs(utility).max():
+        warnings.warn(
+            f"the expected utility {objective:.6g} is below the bound {bound:.6g}: for this "
+            "utility, randomised response on a set of outputs is not the best mechanism.",
+            UserWarning,
+            stacklevel=2,
+        )
     outputs = np.flatnonzero(chosen)
     favoured = outputs[np.argmax(utility[:, outputs], axis=1)]
     return LabelMechanism(
         **rr_onto("utility-optimal mechanism", epsilon, favoured, outputs, utility.shape[1]),
-        facts={"objective": _utility_of(prior, utility, q, chosen)},
+        facts={"objective": objective, "bound": max(bound, objective)},
     )
 
 
@@ -917,6 +985,7 @@ def _block_rr(
     minority: np.ndarray,
     first: np.ndarray,
     protected: Any,
+    uniform: np.ndarray | None = None,
 ) -> LabelMechanism:
     """BlockRR for outputs `first` of the majority, all others being the second block."""
     protected = _check_labels("protected", protected, n_outputs, what="outputs")
@@ -943,6 +1012,8 @@ def _block_rr(
         "beta": q * e_beta if len(first) else None,
         "gamma": q * e_gamma if k2 else None,
     }
+    if uniform is not None:
+        facts["uniform"] = labels[uniform].tolist()
     return LabelMechanism(
         name="BlockRR",
         epsilon=epsilon,
@@ -955,17 +1026,18 @@ def _block_rr(
         minority=minority,
         favoured=favoured,
         excess=(u * e_beta, u * e_gamma),
+        uniform=uniform,
         facts=facts,
     )
 
 
-def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> np.ndarray:
-    """Columns that the linear program uses, as a mask."""
+def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> tuple[np.ndarray, float]:
+    """Columns that the linear program uses, as a mask, and its value."""
     n_labels, n_outputs = utility.shape
     cells = n_labels * n_outputs
     q = q if q > 1e-9 else 0.0  # the solver would drop it
-    scale = np.abs(utility).max()
-    cost = -prior[:, np.newaxis] * utility / (scale if scale > 0 else 1.0)
+    scale = float(np.abs(utility).max()) or 1.0
+    cost = -prior[:, np.newaxis] * (utility / scale)
     entries = sparse.identity(cells, format="csr")
     tops = sparse.kron(np.ones((n_labels, 1)), sparse.identity(n_outputs), format="csr")
     result = linprog(
@@ -984,7 +1056,7 @@ def _lp_outputs(prior: np.ndarray, utility: np.ndarray, q: float) -> np.ndarray:
     if result.x is None:
         raise RuntimeError(f"the linear program of lp_optimal was not solved: {result.message}")
     mass = result.x[:cells].reshape(utility.shape).max(axis=0)
-    return mass > 1e-6 * mass.max()
+    return mass > 1e-6 * mass.max(), -float(result.fun) * scale
 
 
 def _utility_of(prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.ndarray) -> float:
@@ -996,23 +1068,29 @@ def _utility_of(prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.nda
 
 def _improve_outputs(
     prior: np.ndarray, utility: np.ndarray, q: float, chosen: np.ndarray
-) -> np.ndarray:
-    """Add and remove single outputs while that helps; an addition may also be a tie."""
+) -> tuple[float, np.ndarray]:
+    """Add or remove one or two outputs while that helps; one addition may also be a tie."""
     tolerance = _TIE * np.abs(utility).max()
+    outputs = range(len(chosen))
+    moves = [[z] for z in outputs] + [list(pair) for pair in itertools.combinations(outputs, 2)]
     value, changed = _utility_of(prior, utility, q, chosen), True
     while changed:
         changed = False
-        for z in range(len(chosen)):
+        for move in moves:
             trial = chosen.copy()
-            trial[z] = not trial[z]
+            trial[move] ^= True
             if not np.any(trial):
                 continue
             # In a tie the larger set loses fewer labels, if some label favours the addition.
-            wanted = trial[z] and np.any(utility[:, z] > utility[:, chosen].max(axis=1))
+            wanted = (
+                len(move) == 1
+                and trial[move[0]]
+                and np.any(utility[:, move[0]] > utility[:, chosen].max(axis=1))
+            )
             other = _utility_of(prior, utility, q, trial)
             if other > value + tolerance or (wanted and other >= value - tolerance):
                 chosen, value, changed = trial, other, True
-    return chosen
+    return value, chosen
 
 
 def _q(epsilon: float) -> float:

@@ -49,6 +49,7 @@ _USES = {
     "rp_with_prior": (*_PRIOR, "support", "half_width", "outside"),
 }
 _REQUIRED = ("k", "floor", "utility", "support")
+_SEEDED = "the noise was seeded (random_state was given): whoever knows the seed can undo it"
 # One label is then e^30 = 10^13 times as likely as another.
 _POINTLESS_EPSILON = 30.0
 
@@ -256,14 +257,20 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
         -----
         PrivacyWarning
             From the second call on: if it is for the same records, budgets add. The calls are
-            counted; the records are not kept.
+            counted; the records are not kept. And if `random_state` was set after `fit`.
         """
         check_is_fitted(self)
         codes = self._encode(_as_column(y))
         rng = make_rng(self.random_state, stream=self.n_releases_ + 1)
         drawn = self.mechanism_.sample(codes, rng)
         self.n_releases_ += 1
-        self.certificate_ = dataclasses.replace(self.certificate_, n_releases=self.n_releases_)
+        voided_by = self.certificate_.voided_by
+        if self.random_state is not None and _SEEDED not in voided_by:  # set after fit
+            voided_by = (*voided_by, _SEEDED)
+            _warn(_SEEDED, stacklevel=3)
+        self.certificate_ = dataclasses.replace(
+            self.certificate_, n_releases=self.n_releases_, voided_by=voided_by
+        )
         if self.n_releases_ > 1:
             _warn(
                 f"this is release number {self.n_releases_}: for records whose labels were released"
@@ -370,17 +377,23 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
             changed = value is not default and not (
                 isinstance(value, str | int | float) and value == default
             )
+            plain = value is None or isinstance(value, str | int | float)
+            shown = repr(value) if plain else f"an object of type {type(value).__name__}"
             if changed and name not in uses:
                 raise ValueError(
-                    f"{name} is not used by mechanism={self.mechanism!r}: leave it at its default, "
-                    f"{default!r}."
+                    f"{name} is not used by mechanism={self.mechanism!r}, got {shown}: leave it at "
+                    f"its default, {default!r}."
                 )
             if changed and name in _PRIOR[1:] and self.prior is not None:
                 raise ValueError(
-                    f"{name} is not used when prior is given: leave it at its default, {default!r}."
+                    f"{name} is not used when prior is given, got {shown}: leave it at its default,"
+                    f" {default!r}."
                 )
-            if value is None and name in _REQUIRED and name in uses:
-                raise ValueError(f"{name} must be given for mechanism={self.mechanism!r}.")
+            if value is None and name in uses and (name in _REQUIRED or default is not None):
+                raise ValueError(
+                    f"{name} must be given for mechanism={self.mechanism!r}, got None."
+                    + ("" if default is None else f" Its default is {default!r}.")
+                )
 
     def _classes(self, y: np.ndarray) -> np.ndarray:
         if self.classes is None:
@@ -391,11 +404,9 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
             )
         if isinstance(self.classes, str):
             check_choice("classes", self.classes, ("observed",), "Or give a list of labels.")
-            classes = np.unique(_as_labels(y, "y"))
+            classes = _observed(y)
         else:
-            classes = _as_labels(np.asarray(self.classes), "classes")
-            if classes.ndim != 1 or len(set(classes.tolist())) != len(classes):
-                raise ValueError("classes must be a one-dimensional list without a duplicate.")
+            classes = _listed(self.classes)
         if len(classes) < 2:
             raise ValueError(
                 f"classes must hold at least two classes, got {len(classes)} class: there is "
@@ -474,9 +485,7 @@ class BlockRRLabelTransformer(  # type: ignore[call-arg]
         """Sentences for what voids the promise and for what it takes for granted."""
         voided_by, caveats = [], []
         if self.random_state is not None:
-            voided_by.append(
-                "the noise was seeded (random_state was given): whoever knows the seed can undo it"
-            )
+            voided_by.append(_SEEDED)
         if epsilon == math.inf:
             voided_by.append("epsilon is infinite: the labels are not changed, this is not private")
         elif prior_epsilon == math.inf:
@@ -517,6 +526,39 @@ def _as_column(y: Any) -> np.ndarray:
     if len(y) == 0:
         raise ValueError("y must hold at least one label, got 0.")
     return y
+
+
+def _observed(y: np.ndarray) -> np.ndarray:
+    """The distinct labels in y, sorted."""
+    try:
+        return np.unique(_as_labels(y, "y"))
+    except TypeError:  # replaced below, with no link to what was compared
+        problem = "labels of several types, or without an order"
+    raise ValueError(f"y holds {problem}: classes='observed' cannot sort them. List the classes.")
+
+
+def _listed(classes: Any) -> np.ndarray:
+    """The labels that were given; they are public."""
+    try:
+        array = np.asarray(classes)
+    except ValueError:  # lists of unequal length
+        array = np.empty((0, 0))
+    if array.ndim != 1:
+        raise ValueError(
+            f"classes must be a one-dimensional list of labels, got an object of type "
+            f"{type(classes).__name__} that is not."
+        )
+    array = _as_labels(array, "classes")
+    try:
+        n_different = len(set(array.tolist()))
+    except TypeError:
+        raise ValueError("classes must hold hashable labels: numbers, text, tuples.") from None
+    if n_different < len(array):
+        raise ValueError(
+            f"classes must not hold a duplicate, got {len(array)} labels of which {n_different} "
+            "are different."
+        )
+    return array
 
 
 def _is_missing(label: Any) -> bool:
@@ -571,8 +613,8 @@ def _positions(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _as_targets(y: np.ndarray) -> np.ndarray:
-    try:
-        y = y.astype(np.float64)
+    try:  # text and dates, which numpy would convert, are no numbers
+        y = y.astype(np.float64) if y.dtype.kind in "biufO" else np.array([math.nan])
     except (TypeError, ValueError):
         y = np.array([math.nan])
     if not np.all(np.isfinite(y)):

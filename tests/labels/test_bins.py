@@ -71,11 +71,28 @@ def test_both_searches_agree(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
-def test_a_large_offset_changes_nothing(loss):
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_a_large_offset_changes_nothing(loss, offset):
     values, prior = np.array([0.0, 1, 2, 4, 7, 11]), np.array([9, 7, 5, 4, 2, 1]) / 28
-    near, far = rr_on_bins(values, prior, 1.5, loss), rr_on_bins(values + 1e6, prior, 1.5, loss)
+    near, far = (rr_on_bins(values + shift, prior, 1.5, loss) for shift in (0, offset))
     assert near.objective == pytest.approx(far.objective, rel=1e-9)
-    np.testing.assert_allclose(far.bin_outputs - 1e6, near.bin_outputs, atol=1e-9)
+    assert near.bin_of_value.tolist() == far.bin_of_value.tolist()
+    np.testing.assert_allclose(far.bin_outputs - offset, near.bin_outputs, atol=1e-15 * offset)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("epsilon", [12.0, 40.0, 700.0])
+def test_bins_of_rare_values_are_exact(loss, epsilon):
+    """Sums over prefixes lose the digits of a bin that is a millionth of the whole."""
+    values = np.array([1.0, 2, 3, 4, 5])
+    prior = np.array([1 - 3e-6, 1e-6, 1e-7, 1.9e-6, 0])
+    mechanism = rr_on_bins(values, prior, epsilon, loss)
+    q = math.exp(-epsilon)
+    for b, output in enumerate(mechanism.bin_outputs):
+        weights = prior * np.where(mechanism.bin_of_value == b, 1.0, q)
+        assert output == pytest.approx(best_output(loss, weights, values), rel=1e-15, abs=0)
+    direct = objective_of_map(mechanism.bin_of_value.tolist(), values, prior, q, loss)
+    assert mechanism.objective == pytest.approx(direct, rel=1e-14, abs=0)
 
 
 def test_a_thousand_values():
@@ -216,6 +233,7 @@ def test_the_best_interval_against_a_dense_scan():
         (([0, 1], [1], 1e-9, 1.0), "half_width must be at least"),
         (([0, 1], [1], 0.1, 1.0, "drop"), "outside must be"),
         (([0], [], 0.1, 1.0), "nodes must be"),
+        (([1e15, 1e15 + 2, 1e15 + 8], [1, 1], "auto", 1.0), "nodes must be further apart"),
     ],
 )
 def test_bad_intervals(arguments, match):

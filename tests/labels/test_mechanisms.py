@@ -1,8 +1,11 @@
 """Properties of the matrices, the sampler against the matrix, and bad input."""
 
+import decimal
 import itertools
 import math
 import pickle
+import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from skballdp.labels import (
     rr_with_prior,
     weight_partition,
 )
+from skballdp.labels import mechanisms as mechanisms_module
 from skballdp.noise import RandomWords, UniformMixture, discrete_laplace, make_rng
 
 CIFAR_1 = np.array([5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500]) / 33_500
@@ -44,6 +48,9 @@ def mechanisms(epsilon):
         block_rr(epsilon, n_classes=4, majority=[], l=0),
         block_rr_sets([[0, 1], [1, 2], [2, 3], [4, 5], [5, 6]], 7, [0, 1, 2], [1, 2], epsilon),
         block_rr_sets([[0], [1], [], []], 2, [0, 1], [0, 1], epsilon),
+        block_rr_sets(
+            [[0, 1], [1, 2], [], [3, 4], [], []], 5, [0, 1], [1, 2], epsilon, uniform_rows=True
+        ),
         lp_optimal(CIFAR_1, -np.abs(np.subtract.outer(np.arange(10), np.arange(10))), epsilon),
         rr_on_bins(np.arange(10), CIFAR_1, epsilon),
     ]
@@ -82,6 +89,20 @@ def test_extreme_sizes(K, epsilon):
     assert rr(K, epsilon).matrix()[0, 0] == pytest.approx(1 / (1 + (K - 1) * q), rel=1e-15)
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 0.5, 5.0, 40.0, 700.0])
+def test_levels_to_the_last_digits(epsilon):
+    """Against the textbook form in exact arithmetic, where almost all labels are protected."""
+    k, q = 2000, Fraction(math.exp(-epsilon))
+    u = Fraction(-math.expm1(-epsilon))
+    for k1, l in ((1999, 1999), (1998, 1998), (1998, 1)):  # noqa: E741
+        facts = block_rr(epsilon, n_classes=k, majority=range(k1), l=l).facts
+        F, k2 = u / q, k - k1
+        D = F**2 + F * k + l * k2
+        beta, gamma = (F + Fraction(l * k2, k)) / D, (F * (k - l) + l * k2) / (k * D)
+        assert abs(Fraction(facts["beta"]) / beta - 1) < 2e-15
+        assert abs(Fraction(facts["gamma"]) / gamma - 1) < 2e-15
+
+
 @pytest.mark.parametrize("epsilon", [0, 1e-6, 0.6, 3.0, 355])
 def test_special_cases_of_block_rr(epsilon):
     K, q = 10, math.exp(-epsilon)
@@ -113,6 +134,41 @@ def test_protected_labels_are_the_likely_ones():
     assert weight_partition([0.5, 0.3, 0.2], np.inf)[0].tolist() == [0]
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 0.5, 3.0, 40.0, 700.0])
+def test_uniform_rows(epsilon):
+    """Labels without own outputs: rows 1/k, all others as without those labels, ratio at most E."""
+    for b, k1, k2 in itertools.product((1, 2, 3), (3, 4, 6), (0, 1, 2, 3, 5)):
+        sets = [list(range(y, y + b)) for y in range(k1 - b + 1)]
+        n_first, others = len(sets), [list(range(k1, k1 + b))] if k2 >= b else []
+        for l in range(k1 + 1):  # noqa: E741
+            given = (k1 + k2, range(n_first), range(l), epsilon)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # wasted outputs
+                if 0 < k2 < b and l:
+                    with pytest.raises(ValueError, match="n_outputs must leave at least"):
+                        block_rr_sets([*sets, []], *given, uniform_rows=True)
+                    continue
+                mechanism = block_rr_sets([*sets, *others, [], []], *given, uniform_rows=True)
+                plain = block_rr_sets([*sets, *others], *given)
+            T = mechanism.matrix()
+            np.testing.assert_array_equal(T[:-2], plain.matrix())
+            np.testing.assert_array_equal(T[-2:], 1 / (k1 + k2))
+            ratio = float((T.max(axis=0) / T.min(axis=0)).max())
+            assert mechanism.max_ratio() == ratio <= math.exp(epsilon) * (1 + 1e-12)
+            assert mechanism.facts["uniform"] == [len(T) - 2, len(T) - 1]
+
+
+def test_uniform_rows_in_a_square():
+    with pytest.warns(UserWarning, match="wasted"):
+        mechanism = block_rr_sets([[1], []], 2, [0], [], 1.0, uniform_rows=True)
+    assert mechanism.retention().tolist() == np.diag(mechanism.matrix()).tolist()
+    assert mechanism.retention()[1] == 0.5
+    with pytest.raises(ValueError, match="no inverse"):
+        mechanism.inverse()
+    without = block_rr_sets([[0], [1]], 2, [0], [], 1.0, uniform_rows=True)
+    assert "uniform" not in without.facts and without.inverse().shape == (2, 2)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 0.6, 2.0, 50])
 def test_inverses(epsilon):
     for mechanism in mechanisms(epsilon):
@@ -124,6 +180,49 @@ def test_inverses(epsilon):
         scale = np.abs(inverse).max()
         np.testing.assert_allclose(T @ inverse, np.eye(len(T)), atol=1e-15 * scale * len(T) + 1e-13)
         np.testing.assert_allclose(inverse.sum(axis=1), 1, atol=1e-14 * scale)
+
+
+def exact_inverse(T):
+    """Gauss-Jordan elimination of a matrix of fractions; pivots are positive."""
+    n = len(T)
+    rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(T)]
+    for i in range(n):
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for j in set(range(n)) - {i}:
+            rows[j] = [x - rows[j][i] * y for x, y in zip(rows[j], rows[i], strict=True)]
+    return np.array([[float(x) for x in row[n:]] for row in rows])
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.6, 20.0])
+def test_inverses_keep_their_digits(epsilon):
+    """Where the matrix is all but uniform: against exact elimination, from the exact e^epsilon."""
+    E = Fraction(decimal.Context(prec=60).exp(decimal.Decimal(epsilon)))
+    n, top = E + 3, E + 1  # of RR on 4 labels and on 2
+    plain = [[(E if y == z else Fraction(1)) / n for z in range(4)] for y in range(4)]
+    top_2 = [
+        [(E if y == z else Fraction(1)) / top for z in (0, 1)] + [Fraction(0)] * 2 for y in (0, 1)
+    ]
+    top_2 += [[Fraction(1, 2)] * 2 + [Fraction(0)] * 2] * 2
+    floor = 0.5 / (1 + 3 * math.exp(-epsilon))
+    rho = Fraction(floor) * n / E
+    mixture = [
+        [rho * a + (1 - rho) * b for a, b in zip(*rows, strict=True)]
+        for rows in zip(plain, top_2, strict=True)
+    ]
+    F = E - 1
+    D = F**2 + 4 * F + 2
+    beta, gamma = (F + Fraction(1, 2)) / D, (F * 3 / 4 + Fraction(1, 2)) / D  # l = 1, k1 = k2 = 2
+    block = [[E * beta, beta, gamma, gamma], [beta, E * beta, gamma, gamma]]
+    block += [[Fraction(1, 4), beta, E * gamma, gamma], [Fraction(1, 4), beta, gamma, E * gamma]]
+    for mechanism, T in (
+        (rr(4, epsilon), plain),
+        (rr_floor([0.5, 0.5, 0.0, 0.0], floor, epsilon), mixture),
+        (block_rr(epsilon, n_classes=4, majority=[0, 1], l=1), block),
+    ):
+        wanted = exact_inverse(T)
+        np.testing.assert_allclose(
+            mechanism.inverse(), wanted, rtol=0, atol=1e-14 * np.abs(wanted).max()
+        )
 
 
 def test_singular_mechanisms_say_so():
@@ -139,23 +238,51 @@ def test_singular_mechanisms_say_so():
         rr_on_bins(np.arange(10), CIFAR_1, 1.0).retention()
 
 
+def best_of_all_subsets(prior, U, q):
+    n_outputs, values = U.shape[1], []
+    for size in range(1, n_outputs + 1):
+        for J in itertools.combinations(range(n_outputs), size):
+            sub = U[:, list(J)]
+            reach = q * (prior @ sub).sum() + (1 - q) * prior @ sub.max(axis=1)
+            values.append(reach / (1 + (size - 1) * q))
+    return max(values)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_linear_program_against_all_subsets(seed):
     rng = np.random.default_rng(seed)
     n_labels, n_outputs = int(rng.integers(2, 6)), int(rng.integers(1, 6))
     prior, U = rng.dirichlet(np.ones(n_labels)), rng.standard_normal((n_labels, n_outputs))
     epsilon = float(rng.choice([0.0, 0.3, 1.0, 3.0, 30.0]))
-    q = math.exp(-epsilon)
-    values = []
-    for size in range(1, n_outputs + 1):
-        for J in itertools.combinations(range(n_outputs), size):
-            sub = U[:, list(J)]
-            reach = q * (prior @ sub).sum() + (1 - q) * prior @ sub.max(axis=1)
-            values.append(reach / (1 + (size - 1) * q))
+    best = best_of_all_subsets(prior, U, math.exp(-epsilon))
     mechanism = lp_optimal(prior, U, epsilon)
-    assert mechanism.facts["objective"] == pytest.approx(max(values), rel=1e-12)
+    assert mechanism.facts["objective"] == pytest.approx(best, rel=1e-12)
+    assert mechanism.facts["bound"] == pytest.approx(best, abs=1e-6 * np.abs(U).max())
     achieved = np.sum(prior[:, np.newaxis] * U * mechanism.matrix())
-    assert achieved == pytest.approx(max(values), rel=1e-10)
+    assert achieved == pytest.approx(best, rel=1e-10)
+
+
+def test_the_solver_tolerance_does_not_show():
+    """From epsilon 12 on, differences of utility are below what the solver resolves."""
+    rng = np.random.default_rng(0)
+    for epsilon in (12.0, 14.0, 16.0, 18.0) * 50:
+        prior, U = rng.dirichlet(np.ones(5)), rng.integers(-2, 3, (5, 6)).astype(float)
+        best = best_of_all_subsets(prior, U, math.exp(-epsilon))
+        assert lp_optimal(prior, U, epsilon).facts["objective"] >= best - 1e-11
+
+
+def test_a_utility_for_which_no_set_of_outputs_is_optimal():
+    """Two good outputs of three, in a circle: favouring both keeps 2 / (2 + q) of the utility."""
+    U = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    prior, q = np.full(3, 1 / 3), math.exp(-2)
+    with pytest.warns(UserWarning, match="not the best mechanism") as record:
+        facts = lp_optimal(prior, U, 2.0).facts
+    assert record[0].filename == __file__
+    assert facts["bound"] == pytest.approx(2 / (2 + q), abs=1e-6)
+    assert facts["objective"] == pytest.approx(best_of_all_subsets(prior, U, q), rel=1e-12)
+    # It is what BlockRR with sets of two is without a minority.
+    pairs = block_rr_sets([[0, 1], [1, 2], [0, 2]], 3, [0, 1, 2], [], 2.0)
+    assert np.sum(U * pairs.matrix()) / 3 == pytest.approx(2 / (2 + q), rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.6, 2.0, 30.0, math.inf])
@@ -218,6 +345,68 @@ def test_sampler(epsilon, random_state):
         codes = np.repeat(np.arange(mechanism.n_labels), PER_LABEL)
         drawn = mechanism.sample(codes, random_state)
         assert chi_square(drawn, mechanism.matrix()) > FALSE_ALARM
+
+
+def exact_law(mechanism, monkeypatch):
+    """What `sample` draws from, as fractions: the probability of each slot, and where it leads."""
+
+    class Scripted(UniformMixture):
+        def draw(self, rows, count, rng):
+            row = int(np.ravel(rows)[0])
+            thresholds = [0, *self._cumulative[row], 1]
+            slot = row * self._n_parts + part
+            seen.update(share=thresholds[part + 1] - thresholds[part], size=self._sizes[slot])
+            seen.update(n_parts=self._n_parts)
+            return np.full(count, slot), np.arange(count)
+
+    monkeypatch.setattr(mechanisms_module, "UniformMixture", Scripted)
+    law = [[Fraction(0)] * mechanism.n_outputs for _ in range(mechanism.n_labels)]
+    for y in range(mechanism.n_labels):
+        part, seen = 0, {"n_parts": 1}
+        while part < seen["n_parts"]:
+            mechanism.sample([y])
+            size = int(seen["size"])
+            for z in mechanism.sample(np.full(size, y)):
+                law[y][z] += Fraction(seen["share"]) / size
+            part += 1
+    return law
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-12, 1e-6, 0.6, 3.0, 36.5, 355, 700])
+def test_the_sampled_law_is_private_in_exact_arithmetic(epsilon, monkeypatch):
+    """Up to the last bits of the doubles that it is made of."""
+    E = Fraction(decimal.Context(prec=60).exp(decimal.Decimal(epsilon)))
+    for mechanism in mechanisms(epsilon):
+        law, T = exact_law(mechanism, monkeypatch), mechanism.matrix()
+        for row, wanted in zip(law, T, strict=True):
+            assert sum(row) == 1
+            np.testing.assert_allclose([float(p) for p in row], wanted, rtol=1e-14, atol=0)
+        for column in zip(*law, strict=True):
+            assert max(column) <= E * min(column) * (1 + Fraction(1, 10**15))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda codes: codes.tolist(),
+        lambda codes: codes.astype(np.uint8),
+        lambda codes: codes.astype(">i4"),
+        lambda codes: np.repeat(codes, 2)[::2],
+        lambda codes: codes[::-1].copy()[::-1],
+        lambda codes: np.frombuffer(codes.tobytes(), dtype=codes.dtype),  # read-only
+    ],
+)
+def test_kinds_of_codes(convert):
+    codes = np.arange(40_000) % 10  # several blocks
+    for mechanism in mechanisms(0.6):
+        given = codes % mechanism.n_labels
+        expected = mechanism.sample(given, 3)
+        np.testing.assert_array_equal(mechanism.sample(convert(given), 3), expected)
+        for bad in (mechanism.n_labels, 250):
+            wrong = given.copy()
+            wrong[-1] = bad
+            with pytest.raises(ValueError, match="codes must be in"):
+                mechanism.sample(convert(wrong))
 
 
 def test_the_sampler_test_has_power():
@@ -329,6 +518,7 @@ def test_projection(seed):
     assert p.min() >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
     gradient = x - p
     assert np.all(gradient @ (np.eye(7) - p).T <= 1e-9 * (1 + np.abs(x).max()))
+    assert project_simplex([1e17, 1e17, 0]).tolist() == [0.5, 0.5, 0]
 
 
 def test_the_local_prior_is_unbiased():
@@ -338,6 +528,14 @@ def test_the_local_prior_is_unbiased():
     true = np.bincount(codes, minlength=10) / len(codes)
     # Standard deviation at most sqrt(c (1-c) / n) n_1 / (1-q) = 0.0046, times six.
     assert np.abs(prior_from_rr(counts, 1.0, rule="none") - true).max() < 0.028
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.5, 700, math.inf])
+def test_the_local_prior_keeps_its_digits(epsilon):
+    """Equal counts say that all classes are equally likely, however much noise there was."""
+    for rule in ("none", "project", "clip"):
+        estimate = prior_from_rr([7, 7, 7, 7, 7], epsilon, rule=rule)
+        np.testing.assert_allclose(estimate, 0.2, rtol=1e-15)
 
 
 def test_the_histogram_hides_one_label():
@@ -351,6 +549,15 @@ def test_the_histogram_hides_one_label():
     assert worst == pytest.approx(math.exp(epsilon), rel=1e-12)
     noisy = private_histogram([1000, 0], epsilon, 0)
     assert noisy.dtype == np.int64 and abs(noisy[0] - 1000) < 200
+    # That is the noise: a law of half or twice the scale is rejected.
+    noise = private_histogram(np.full(200_000, 5), epsilon, 0) - 5
+    z = np.arange(-20, 21)
+    counts = np.array([np.count_nonzero(noise == value) for value in z])
+    for factor in (0.5, 1, 2):
+        b = a**factor
+        expected = 200_000 * (1 - b) / (1 + b) * b ** np.abs(z)
+        p_value = chi2.sf(((counts - expected) ** 2 / expected)[expected >= 10].sum(), len(z))
+        assert (p_value > FALSE_ALARM) == (factor == 1)
 
 
 # ---- bad input ---------------------------------------------------------------------------------
@@ -370,6 +577,7 @@ def test_the_histogram_hides_one_label():
         (lambda: block_rr_sets([[0], []], 1, [0], [], 1.0), "l must equal"),
         (lambda: rr_top_k([0.5, 0.5], 0, 1.0), "k must be"),
         (lambda: rr_floor([0.5, 0.5], -0.1, 1.0), "floor must be"),
+        (lambda: rr_floor([0.5, 0.5], 0.500001, 0.0), "floor must not exceed"),
         (lambda: lp_optimal([0.5, 0.5], np.ones((3, 2)), 1.0), "utility must be"),
         (lambda: lp_optimal([0.5, 0.5], [[0, np.nan], [0, 1]], 1.0), "utility must be finite"),
         (lambda: weight_partition([0.5, 0.5], math.nan), "sigma must be"),

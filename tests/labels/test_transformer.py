@@ -1,5 +1,6 @@
 """BlockRRLabelTransformer: our own conformance list, promises, warnings and errors."""
 
+import dataclasses
 import inspect
 import json
 import math
@@ -17,7 +18,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skballdp import BlockRRLabelTransformer, LabelPrivacyCertificate, PrivacyWarning
-from skballdp.labels import rr, rr_on_bins
+from skballdp.exceptions import CertificationError
+from skballdp.labels import rp_with_prior, rr, rr_on_bins
+from skballdp.labels.certificate import PRIOR_SOURCES
 
 CLASSES = ["ham", "spam", "maybe"]
 SUPPORT = [0.0, 1.0, 2.0, 4.0]
@@ -169,7 +172,8 @@ def test_a_pipeline_step_names_the_remedy():
         pipeline.fit(X, y)
     with pytest.raises(TypeError, match="LabelDPClassifier"):
         BlockRRLabelTransformer(classes=CLASSES).fit(X, y)
-    assert not BlockRRLabelTransformer().__sklearn_tags__().input_tags.two_d_array
+    tags = BlockRRLabelTransformer().__sklearn_tags__()
+    assert not tags.input_tags.two_d_array and tags.target_tags.one_d_labels
 
 
 def test_every_mechanism_is_in_the_list():
@@ -201,7 +205,13 @@ def test_frequencies(epsilon):
 
 def test_automatic_parameters_depend_on_public_numbers():
     prior = np.array([10, 9, 3, 1]) / 23
-    for epsilon, sigma, protected in ((0.5, 1.2, 2), (2.0, 0.8, 3), (3.0, 0.8, 0), (5.0, 0.5, 0)):
+    for epsilon, sigma, protected in (
+        (0.5, 1.2, 2),
+        (1.0, 1.2, 2),
+        (2.0, 0.8, 3),
+        (3.0, 0.8, 0),
+        (5.0, 0.5, 0),
+    ):
         transformer = BlockRRLabelTransformer(epsilon=epsilon, classes=range(4), prior=prior)
         facts = transformer.fit([0]).mechanism_.facts
         majority = np.flatnonzero(prior >= math.exp(-1 / sigma) * prior.max())
@@ -216,7 +226,7 @@ def test_the_order_of_the_classes_is_that_of_prior_and_utility():
     assert set(transformer.fit_transform(["a", "m", "z"])) == {"z"}
 
 
-@pytest.mark.parametrize("prior_method, prior_epsilon", [("discrete_laplace", 0.01), ("rr", 4.0)])
+@pytest.mark.parametrize("prior_method, prior_epsilon", [("discrete_laplace", 0.01), ("rr", 1.0)])
 def test_learned_priors(prior_method, prior_epsilon):
     """All noise zero has probability 2e-8, an error of 0.02 less than 1e-20."""
     y = np.repeat([0, 1, 2], [600_000, 300_000, 100_000])
@@ -238,6 +248,8 @@ def test_regression_targets_move_to_the_support():
     with pytest.warns(PrivacyWarning):
         out = transformer.fit(y).transform(y)
     assert out.tolist() == [0, 0, 0, 1, 1, 2, 2, 4, 4]
+    cells = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior_epsilon=200.0)
+    assert cells.fit(y).prior_.tolist() == [4 / 9, 1 / 9, 4 / 9]  # the noise is zero
     cells = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior=[0.2, 0.3, 0.5])
     assert np.isfinite(cells.fit_transform(y)).all()
     assert cells.mechanism_.half_width > 0
@@ -248,6 +260,20 @@ def test_bins_equal_the_function():
     expected = rr_on_bins(SUPPORT, [0.4, 0.3, 0.2, 0.1], 1.0)
     transformer.fit([0.0])
     np.testing.assert_array_equal(transformer.transition_matrix_, expected.matrix())
+    transformer.set_params(loss="poisson").fit([0.0])
+    assert transformer.mechanism_.loss == "poisson"
+
+
+def test_intervals_equal_the_function():
+    prior, given = [0.6, 0.3, 0.1], {"half_width": 0.5, "outside": "uniform"}
+    transformer = BlockRRLabelTransformer("rp_with_prior", support=SUPPORT, prior=prior, **given)
+    assert transformer.fit([0.0]).mechanism_ == rp_with_prior(SUPPORT, prior, 0.5, 1.0, "uniform")
+
+
+def test_another_fit_leaves_no_trace():
+    transformer = BlockRRLabelTransformer("rr", classes=CLASSES).fit(["ham"])
+    transformer.set_params(mechanism="rr_on_bins", classes=None, support=SUPPORT).fit([0.0])
+    assert not hasattr(transformer, "classes_")
 
 
 # ---- promises ----------------------------------------------------------------------------------
@@ -259,6 +285,11 @@ def test_both_readings():
     certificate = transformer.fit(y).certificate_
     assert certificate.epsilon_disjoint == 1.0 and certificate.epsilon_same_records == 1.25
     assert certificate.epsilon_total == 1.0 and certificate.n_releases == 0
+    default = BlockRRLabelTransformer(epsilon=0.5, classes=CLASSES).fit(y).certificate_
+    assert default.prior_epsilon == default.epsilon == 0.5
+    costly = clone(transformer).set_params(prior_epsilon=3.0).fit(y).certificate_
+    assert costly.epsilon_disjoint == costly.epsilon_total == 3.0
+    assert costly.epsilon_same_records == 4.0
     transformer.fit_transform(y)
     assert transformer.n_releases_ == 1
     assert transformer.certificate_.epsilon_total == 1.25
@@ -281,6 +312,59 @@ def test_a_second_release_is_counted_and_warns():
     assert transformer.certificate_.epsilon_total == 3.0  # prior and two releases
     transformer.fit(y)
     assert transformer.n_releases_ == 0
+
+
+@each
+def test_certificates_check(transformer):
+    certificate = transformer.fit(labels_for(transformer)).certificate_
+    assert certificate.check() and certificate.prior_source in PRIOR_SOURCES
+    assert LabelPrivacyCertificate.from_json(certificate.to_json()) == certificate
+
+
+TAMPERED = [
+    ("version", 2),
+    ("version", True),
+    ("estimator", None),
+    ("mechanism", 1),
+    ("epsilon", -0.1),
+    ("epsilon", 701.0),
+    ("epsilon", math.nan),
+    ("epsilon", "1.0"),
+    ("epsilon", True),
+    ("epsilon", math.inf),  # and nothing voids the promise
+    ("prior_epsilon", None),
+    ("prior_epsilon", 0.0),  # but the prior was learned
+    ("prior_epsilon", math.inf),
+    ("prior_source", "given by the caller"),  # but it cost something
+    ("prior_source", ["a list"]),
+    ("same_records", 0),
+    ("n_releases", -1),
+    ("n_releases", 1.0),
+    ("n_labels", 0),
+    ("n_outputs", 0),
+    ("n_outputs", "3"),
+    ("voided_by", "a reason"),
+    ("caveats", (1,)),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), TAMPERED)
+def test_tampering_is_noticed(field, value):
+    certificate = BlockRRLabelTransformer(classes=CLASSES).fit(["ham"]).certificate_
+    wrong = dataclasses.replace(certificate, **{field: value})
+    with pytest.raises(CertificationError, match=f"contradicts itself: .*{field}"):
+        wrong.check()
+    record = json.loads(certificate.to_json())
+    record[field] = list(value) if isinstance(value, tuple) else value
+    with pytest.raises(ValueError, match=field):
+        LabelPrivacyCertificate.from_json(json.dumps(record))
+
+
+def test_printed_budgets_are_rounded_up():
+    transformer = BlockRRLabelTransformer(epsilon=1.0000001, prior_epsilon=0.1, classes=CLASSES)
+    text = str(transformer.fit(["ham"]).certificate_)
+    assert "epsilon = 1.00001." in text and "epsilon = 1.10001." in text
+    assert "epsilon 1.00001 a release" in text and "epsilon 0.1" in text
 
 
 def test_certificates_are_records():
@@ -317,10 +401,24 @@ def test_seeds_void_the_certificate(seed):
             np.testing.assert_array_equal(first, clone(transformer).fit(y).transform(y))
 
 
+def test_a_seed_that_is_set_after_fit_voids_the_certificate_too():
+    y = labels_for(TRANSFORMERS[0])
+    transformer = BlockRRLabelTransformer(classes=CLASSES).fit(y)
+    transformer.set_params(random_state=0)
+    with pytest.warns(PrivacyWarning, match="seed") as record:
+        transformer.transform(y)
+    assert len(record) == 1 and record[0].filename == __file__
+    assert not transformer.certificate_.holds and transformer.certificate_.n_releases == 1
+    transformer.set_params(random_state=None)
+    with pytest.warns(PrivacyWarning, match="release number 2") as record:
+        transformer.transform(y)
+    assert len(record) == 1 and len(transformer.certificate_.voided_by) == 1
+
+
 def test_other_weaknesses_warn():
     y = labels_for(TRANSFORMERS[0])
     with pytest.warns(PrivacyWarning, match="hides next to nothing"):
-        BlockRRLabelTransformer(epsilon=40.0, classes=CLASSES).fit(y)
+        BlockRRLabelTransformer(epsilon=30.1, classes=CLASSES).fit(y)
     with pytest.warns(PrivacyWarning, match="the prior is not private"):
         transformer = BlockRRLabelTransformer(prior_epsilon=math.inf, classes=CLASSES).fit(y)
     assert not transformer.certificate_.holds
@@ -349,6 +447,12 @@ def test_a_label_of_the_prior_does_not_touch_the_draws():
         ({"classes": None}, "classes must be given"),
         ({"classes": "seen"}, "classes must be one of 'observed'"),
         ({"classes": ["ham"]}, "at least two classes"),
+        ({"classes": []}, "at least two classes"),
+        ({"classes": {"ham", "spam"}}, "one-dimensional list of labels, got an object of type set"),
+        ({"classes": 3}, "one-dimensional list"),
+        ({"classes": [["ham", "spam"]]}, "one-dimensional list"),
+        ({"classes": [["ham", "spam"], ["maybe"]]}, "one-dimensional list"),
+        ({"classes": np.array([{}, {}])}, "hashable labels"),
         ({"classes": ["ham", "ham", "spam"]}, "duplicate"),
         ({"classes": [0.0, math.nan]}, "classes contains NaN"),
         ({"epsilon": -1}, "epsilon must be"),
@@ -361,14 +465,18 @@ def test_a_label_of_the_prior_does_not_touch_the_draws():
         ({"prior": [0.5, 0.6, 0.1]}, "sum to 1"),
         ({"prior": [0.5, 0.3, 0.2], "prior_epsilon": 1.0}, "not used when prior is given"),
         ({"prior": [0.5, 0.3, 0.2], "prior_method": "rr"}, "not used when prior is given"),
+        ({"prior": [1.1, -0.2, 0.1]}, "prior must be non-negative"),
+        ({"prior": [[0.5, 0.3, 0.2]]}, "prior must be a one-dimensional array"),
+        ({"sigma": None}, "sigma must be given for mechanism='block_rr', got None. Its default is"),
+        ({"l": None}, "l must be given for mechanism='block_rr', got None. Its default is 'auto'"),
         ({"sigma": 0}, "sigma must be"),
         ({"sigma": "wide"}, "sigma must be"),
         ({"l": -1}, "l must be"),
         ({"l": "all"}, "l must be"),
-        ({"k": 2}, "k is not used by mechanism='block_rr'"),
+        ({"k": 2}, "k is not used by mechanism='block_rr', got 2: leave it at its default, None"),
         ({"floor": 0.1}, "floor is not used"),
         ({"support": SUPPORT}, "support is not used"),
-        ({"utility": np.eye(3)}, "utility is not used"),
+        ({"utility": np.eye(3)}, "not used by mechanism='block_rr', got an object of type ndarray"),
         ({"mechanism": "rr", "sigma": 1.0}, "sigma is not used"),
         ({"mechanism": "rr", "prior": [0.5, 0.3, 0.2]}, "prior is not used"),
         ({"mechanism": "rr_top_k"}, "k must be given"),
@@ -408,9 +516,19 @@ def test_bad_labels_are_not_printed(y, match):
         assert "secret" not in str(error.value) and error.value.__cause__ is None
 
 
+def test_labels_without_an_order_cannot_be_observed():
+    """And the error neither prints them nor carries numpy's, whose frames hold them."""
+    y = np.array(["secret", 1, ("secret",)], dtype=object)
+    with pytest.raises(ValueError, match="List the classes") as error:
+        BlockRRLabelTransformer(classes="observed").fit(y)
+    assert "secret" not in str(error.value) and error.value.__context__ is None
+
+
 @pytest.mark.parametrize("mechanism", ["rr_on_bins", "rp_with_prior"])
 def test_bad_targets(mechanism):
-    for y in ([0.0, math.nan], [math.inf], ["a", "b"]):
+    dates = np.array(["2020", "2021"], dtype="datetime64[Y]")
+    missing = pd.Series([1, pd.NA], dtype="Int64")
+    for y in ([0.0, math.nan], [math.inf], ["a", "b"], ["1.5", "2"], dates, missing):
         with pytest.raises(ValueError, match="finite numbers"):
             BlockRRLabelTransformer(mechanism, support=SUPPORT).fit(y)
 
