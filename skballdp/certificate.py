@@ -349,13 +349,16 @@ class PrivacyCertificate:
         silent = self.epsilon == math.inf or self.radius == 0
         if silent and self.holds:
             raise self._inconsistent("voided_by", "epsilon and radius: there is no noise")
-        wanted = math.inf
+        least = most = math.inf
         if not silent and self.noise == "discrete":
-            wanted = discrete.mu_of(self.epsilon, self.delta, **self._lattice())
-            wanted *= 1 + 5e-13  # fit knew a lower bound on the steps, and mu_of errs by that
+            lattice = self._lattice()
+            most = discrete.mu_of(self.epsilon, self.delta, **lattice) * (1 + 5e-13)  # its error
+            # On a coarse grid mu depends on the steps, of which fit knew a lower bound.
+            lattice["steps"] /= 1 + discrete.LARGEST_PRICE
+            least = discrete.mu_of(self.epsilon, self.delta, **lattice)
         elif not silent:
-            wanted = gaussian.mu_of(self.epsilon, self.delta)
-        if not wanted * (1 - 1e-9) <= self.mu <= wanted:
+            least = most = gaussian.mu_of(self.epsilon, self.delta)
+        if not least * (1 - 1e-9) <= self.mu <= most:
             raise self._inconsistent("mu", "epsilon and delta")
         self._check_allowances(silent)
         expected = self._sensitivity_at(self.radius)

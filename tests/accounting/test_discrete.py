@@ -201,6 +201,10 @@ def test_limits():
     assert discrete.epsilon_of(1.0, 0.0, **price) == math.inf
     assert discrete.mu_of(1.0, 5e-324, **price) == 0  # nothing is left to spend
     assert discrete.mu_of(1.0, 1e-310, **price) > 0
+    # Neither a nor e^epsilon is a float: total variation must not be believed.
+    assert discrete.ratio_excess(steps=1e200, n_coordinates=1) > 0
+    assert discrete._additive(800.0, 1e-6, 1e160, 1) == 0
+    assert discrete._additive(math.inf, 1e-6, 1e160, 1) == 0
     for name, value in (("steps", 0.1), ("n_coordinates", 0), ("steps", math.inf)):
         with pytest.raises(ValueError, match=name):
             discrete.mu_of(1.0, 1e-6, **{**price, name: value})
