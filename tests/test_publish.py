@@ -1,6 +1,7 @@
 """Publishable copies and files: the same predictions, no secret, and no quiet changes."""
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -8,6 +9,7 @@ import math
 import pickle
 import sys
 import warnings
+import zipfile
 from fractions import Fraction
 
 import joblib
@@ -238,9 +240,9 @@ def test_pipelines(blobs, tmp_path):
         model.fit(X, y)
         published = release(model)
         save(model, tmp_path / "model.skops")
-        for copy in (published, load(tmp_path / "model.skops")):
-            assert copy[-1] is not model[-1]
-            np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+        for same in (published, load(tmp_path / "model.skops")):
+            assert same[-1] is not model[-1]
+            np.testing.assert_array_equal(same.predict(X), model.predict(X))
         with pytest.raises(ValueError, match="not a Pipeline"):
             save(model, tmp_path / "model.json")
     with pytest.raises(ValueError, match="learns from the data"):
@@ -275,6 +277,9 @@ def test_the_file_is_standard_json(blobs, tmp_path):
         (["parameters", "priors"], {"code": "print()"}),
         (["parameters", "priors"], {}),
         (["parameters", "priors"], {"array": ["V8", [0]]}),
+        (["parameters", "priors"], {"array": ["<f8"]}),
+        (["parameters", "priors"], {"array": []}),
+        (["parameters", "radius"], "q80"),
         (["parameters", "radius"], {"radius": [0.5, 3, 0.0]}),
         (["parameters"], []),
         (["coefficients"], {}),
@@ -296,6 +301,9 @@ def test_the_file_is_standard_json(blobs, tmp_path):
         (["certificate", "estimator"], "BallDPLogisticRegression"),
         (["certificate", "classes"], ["a", "b", 3]),
         (["certificate", "version"], 99),
+        (["certificate", "weight_max"], 1.5),
+        (["certificate", "public_norm"], 1.5),
+        (["certificate", "n_samples"], 10**400),
         (["certificate"], None),
     ],
     ids=str,
@@ -320,6 +328,74 @@ def test_files_that_are_no_models_are_refused(tmp_path, text):
     (tmp_path / "model.json").write_text(text)
     with pytest.raises(ValueError, match=r".{10}"):
         load(tmp_path / "model.json")
+
+
+def test_a_field_that_occurs_twice_is_refused(blobs, tmp_path):
+    file = tmp_path / "model.json"
+    save(BallDPRidgePrototype(0.5).fit(*blobs), file)
+    text = file.read_text().replace('"alpha": 0.01,', '"alpha": 1.0, "alpha": 0.01,', 1)
+    file.write_text(text)
+    assert text.count('"alpha": 1.0') == 1
+    with pytest.raises(ValueError, match="occurs twice"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"radius": "q80"},
+        {"radius": Radius(0.5, source='"q80" of the training data')},
+        {"radius": 0.0},
+        {"epsilon": math.inf},
+    ],
+    ids=str,
+)
+def test_a_void_certificate_cannot_be_washed(blobs, tmp_path, parameters):
+    """Whatever voids it and is still visible in the parameters."""
+    clf = BallDPRidgePrototype(**{"radius": 0.5, **parameters}).fit(*blobs)
+    file = tmp_path / "model.json"
+    save(clf, file, allow_void=True)
+    record = json.loads(file.read_text())
+    assert record["certificate"]["voided_by"]
+    record["certificate"]["voided_by"] = []
+    file.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="voided_by"):
+        load(file)
+    object.__setattr__(clf.certificate_, "voided_by", ())
+    with pytest.raises(ValueError, match="voided_by"):
+        release(clf)
+
+
+def test_skops_files_that_are_no_models_are_refused(blobs, tmp_path):
+    io = pytest.importorskip("skops.io")
+    file = tmp_path / "model.skops"
+    file.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"model\.skops is not a model"):
+        load(file)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", "b")
+    with pytest.raises(ValueError, match=r"model\.skops is not a model"):
+        load(file)
+    clf = BallDPRidgePrototype(0.5).fit(*blobs)
+    changes = {"certificate_": 3, "prototypes_": "x", "priors": print, "epsilon": None}
+    for model in ({"a": 1}, LogisticRegression(), BallDPRidgePrototype()):
+        io.dump(model, file)
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(file)
+    for name, value in changes.items():
+        changed = copy.copy(clf)
+        setattr(changed, name, value)
+        io.dump(changed, file)
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(file)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, object])
+def test_coefficients_of_another_type_are_refused(blobs, dtype):
+    clf = BallDPRidgePrototype(0.5).fit(*blobs)
+    clf.prototypes_ = np.ones((3, 5), dtype=dtype)
+    with pytest.raises(ValueError, match="prototypes_"):
+        release(clf)
 
 
 def test_parameters_that_json_cannot_hold(blobs, tmp_path):
