@@ -394,9 +394,19 @@ def test_continuous_noise_is_still_there():
     assert np.mean(released * 2**30 == np.rint(released * 2**30)) < 1e-3
 
 
+def test_continuous_noise_is_finite():
+    """Also from the largest and the smallest word, where it is symmetric."""
+    words = GivenWords([2**64 - 1, 0, 2**63, 2**63 - 1])
+    low, high, *middle = perturb(np.zeros((1, 4)), [1.0], [0.0], rng=words)[0].tolist()
+    assert low == -high == norm.isf(2.0**-53)
+    assert middle[0] == -middle[1] != 0
+
+
 def test_nothing_fails_however_large_the_parameters_are():
     released = perturb(np.array([2.0**60, -1e300, math.inf]), [8.0], [0.5], rng=make_rng(0))
     np.testing.assert_array_equal(released, np.array([1, -1, 1]) * 2.0**59)
+    released = perturb(np.array([1e150, -1e300]), [8 * 2.0**-700], [2.0**-700], rng=make_rng(0))
+    np.testing.assert_array_equal(released, np.array([1, -1]) * 2.0**-640)
 
 
 def test_streams_do_not_depend_on_the_exponential_of_the_platform(monkeypatch):
