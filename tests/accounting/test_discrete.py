@@ -121,6 +121,43 @@ def test_epsilon_of_a_shift_is_safe_and_inverts(s, p):
         assert mu <= length / s * (1 + 1e-9)
 
 
+def proved_delta(epsilon, delta, mu, steps, p):
+    """The delta that the module docstring proves, for the best of some T, or by total variation."""
+    epsilon, delta, mu, s = (mpf(x) for x in (epsilon, delta, mu, steps))
+
+    def profile(eps):
+        return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+
+    a = p / (24 * s**2)
+    log_f = mpmath.log1p(2 * sum(mpmath.exp(-2 * (mpmath.pi * s * j) ** 2) for j in range(1, 9)))
+    proved = [profile(epsilon) + (1 + mpmath.exp(epsilon)) * a]
+    for share in range(20, 61, 4):
+        tau = delta / 2**share
+        t = mpmath.sqrt(2 * mpmath.log(2 * p / tau))
+        left = epsilon - a - (t * mpmath.sqrt(p) + mu) ** 2 / (24 * s**2) - p * log_f
+        if left >= 0:
+            proved.append(mpmath.exp(a) * profile(left) + tau)
+    return min(proved)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-3, *EPSILONS, 1000.0])
+@pytest.mark.parametrize("steps", [0.5, 1.0, 6.0, 300.0, 2.0**20])
+def test_nothing_is_certified_that_is_not_proved(epsilon, steps):
+    """Every constant of the proof counts: the code spends delta to within 2^-38 of it."""
+    for delta, p in itertools.product((0.3, 1e-6, 1e-20), (1, 50, 10**7)):
+        mu = discrete.mu_of(epsilon, delta, steps=steps, n_coordinates=p)
+        if mu > 0:
+            assert proved_delta(epsilon, delta, mu, steps, p) <= delta
+
+
+@pytest.mark.parametrize("steps", [0.5, 1.0, 6.0, 300.0, 2.0**20])
+def test_epsilon_of_is_proved_too(steps):
+    for mu, p in itertools.product((1e-3, 1.0, 30.0), (1, 50, 10**4)):
+        bound = discrete.epsilon_of(mu, 1e-6, steps=steps, n_coordinates=p)
+        if bound < 1e5:  # beyond, e^epsilon wants more than 60 digits
+            assert proved_delta(bound, 1e-6, mu, steps, p) <= 1e-6
+
+
 @pytest.mark.parametrize("steps", [1e6, 2.0**24, 2.0**40])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_on_a_fine_grid_the_price_vanishes(epsilon, steps):
@@ -248,6 +285,7 @@ def test_grid_follows_the_magnitude():
     # Public numbers that float64 cannot serve.
     for settings in (
         {"magnitude": 1e12},
+        {"magnitude": 1.5e10, "n_coordinates": 1},  # little noise more, but 1000 steps
         {"magnitude": 1e9, "n_coordinates": 10**12},
         {"magnitude": 1e7, "epsilon": 0.0, "delta": 1e-14},
         {"delta": 5e-324},
