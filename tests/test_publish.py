@@ -203,6 +203,7 @@ def test_what_cannot_be_published_is_refused(blobs, tmp_path):
         ("alpha", 1.0),
         ("norm_bound", 5.0),
         ("radius", 0.3),
+        ("out_of_bound", "raise"),
         ("noise", "continuous"),
         ("calibration", "global"),
         ("priors", "empirical"),
@@ -223,6 +224,24 @@ def test_a_model_that_was_changed_after_fit_is_refused(blobs, name, value):
     if name == "public_prototypes":  # the certificate does not say whether there were some
         assert release(clf).public_prototypes is not value
         return
+    with pytest.raises(ValueError, match="changed after fit"):
+        release(clf)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("fit_intercept", False),
+        ("class_weight", {0: 1, 1: 1, 2: 5}),
+        ("public_coef", PUBLIC),
+        ("sensitivity", "paper"),
+        ("coef_", PUBLIC),
+        ("intercept_", np.zeros(2)),
+    ],
+)
+def test_a_linear_model_that_was_changed_after_fit_is_refused(blobs, name, value):
+    clf = BallDPLogisticRegression(0.5).fit(*blobs)
+    setattr(clf, name, value)
     with pytest.raises(ValueError, match="changed after fit"):
         release(clf)
 

@@ -150,6 +150,22 @@ def test_nothing_is_certified_that_is_not_proved(epsilon, steps):
             assert proved_delta(epsilon, delta, mu, steps, p) <= delta
 
 
+@pytest.mark.parametrize("steps", [0.5, 1.0, 300.0])
+@pytest.mark.parametrize("p", [1, 10**4])
+def test_terms_of_the_proof(steps, p):
+    """a + b rounded up, what the tails and e^a leave of delta rounded down, both tightly."""
+    delta, mu, s = 1e-6, 3.0, mpf(steps)
+    loss, reduced = discrete._multiplicative(delta, mu, steps, p)
+    tau = mpf(delta) / 2**40
+    t = mpmath.sqrt(2 * mpmath.log(2 * p / tau))
+    a = p / (24 * s**2)
+    log_f = mpmath.log1p(2 * sum(mpmath.exp(-2 * (mpmath.pi * s * j) ** 2) for j in range(1, 9)))
+    exact = a + (t * mpmath.sqrt(p) + mu) ** 2 / (24 * s**2) + p * log_f
+    assert exact <= loss <= exact * (1 + mpf(10) ** -10) + 2 * p * log_f**2  # log F <= F - 1
+    left = (mpf(delta) - tau) * mpmath.exp(-a)
+    assert left * (1 - mpf(10) ** -8) - mpf(10) ** -300 <= reduced <= left
+
+
 @pytest.mark.parametrize("steps", [0.5, 1.0, 6.0, 300.0, 2.0**20])
 def test_epsilon_of_is_proved_too(steps):
     for mu, p in itertools.product((1e-3, 1.0, 30.0), (1, 50, 10**4)):
