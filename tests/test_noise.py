@@ -12,6 +12,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from scipy.special import ndtr
 from scipy.stats import chi2, norm
 
@@ -332,6 +333,19 @@ def test_entropy_comes_from_the_system_in_blocks(monkeypatch):
     assert np.any(first != second)
     np.testing.assert_array_equal(np.random.get_state()[1], before)
     assert len(sizes) < 20 and 2 * 160_000 < sum(sizes) < 2 * 200_000
+
+
+def _draw(_):
+    return tuple(discrete_gaussian(2.0**30, 8, make_rng(None)).tolist())
+
+
+@pytest.mark.parametrize("backend", ["multiprocessing", "threading", "loky"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_no_two_processes_or_threads_share_words(backend):
+    """Nothing that was read ahead is left behind for a forked process or another thread."""
+    _draw(None)
+    drawn = Parallel(n_jobs=2, backend=backend)(delayed(_draw)(i) for i in range(8))
+    assert len({*drawn, _draw(None)}) == 9
 
 
 def test_what_is_not_a_source():

@@ -36,6 +36,11 @@ variation between P and Q by ``1 - e^-a <= a``, on both sides of a pair, so that
     P(S) <= Q(S) + a <= e^epsilon Q'(S) + delta' + a
          <= e^epsilon P'(S) + delta' + (1 + e^epsilon) a.
 
+Several releases of the same data, each of which may depend on those before, are one release of all
+their coordinates to `epsilon_of`: `mu` the `skballdp.accounting.gaussian.compose` of theirs,
+`n_coordinates` the sum and `steps` the smallest of theirs. The terms a, b and log F add up to at
+most that (Minkowski's inequality for b).
+
 References
 ----------
 C. L. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS

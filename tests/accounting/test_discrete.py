@@ -236,6 +236,25 @@ def test_identification_needs_the_excess_only():
         assert success <= bound * math.exp(discrete.ratio_excess(steps=s, n_coordinates=1))
 
 
+def test_several_releases_count_as_one_of_all_coordinates():
+    """Two releases at different scales, every integer shift of each, exactly."""
+    coarse, fine, delta = LAWS[1.0], LAWS[2.5], 1e-6
+    for m1, m2 in ((1, 0), (1, 2), (3, 4), (5, 11)):
+        mu = gaussian.compose([m1 / 1.0, m2 / 2.5])
+        epsilon = discrete.epsilon_of(mu, delta, steps=1.0, n_coordinates=2)
+        true = mpf(0)
+        for a in range(-coarse.reach, coarse.reach + 1):
+            # In the second output the log ratio falls: up to here it is above epsilon.
+            left = mpf(m1 * m1 - 2 * a * m1) / 2 - mpf(epsilon)
+            if m2 == 0:
+                true += max(0, coarse[a] - mpmath.exp(epsilon) * coarse[a - m1])
+                continue
+            bound = int(mpmath.floor((mpf(m2) ** 2 + 2 * fine.s**2 * left) / (2 * m2)))
+            other = mpmath.exp(epsilon) * coarse[a - m1] * fine.cdf(bound - m2)
+            true += coarse[a] * fine.cdf(bound) - other
+        assert true <= delta
+
+
 def test_at_epsilon_zero_total_variation_is_used():
     mu = discrete.mu_of(0.0, 1e-3, steps=20.0, n_coordinates=2)
     assert 0 < mu < gaussian.mu_of(0.0, 1e-3)
@@ -303,6 +322,7 @@ def test_grid_follows_the_magnitude():
         {"magnitude": 1e12},
         {"magnitude": 1.5e10, "n_coordinates": 1},  # little noise more, but 1000 steps
         {"magnitude": 1e9, "n_coordinates": 10**12},
+        {"magnitude": 1e9, "n_coordinates": 10**6},  # a quarter more noise
         {"magnitude": 1e7, "epsilon": 0.0, "delta": 1e-14},
         {"delta": 5e-324},
     ):

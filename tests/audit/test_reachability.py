@@ -139,6 +139,11 @@ def test_on_the_grid_all_candidates_are_equally_reachable():
     assert reachable(released + grid / 3, optima, scale, **arguments).tolist() == [-math.inf] * 10
 
 
+def test_equal_optima_are_told_apart_by_nobody():
+    released = np.float32(np.random.default_rng(0).standard_normal(20)).astype(float)
+    assert only_reachable(released, np.zeros((4, 20)), 1.0) is None
+
+
 def test_extreme_numbers():
     for size in (1e-300, 1e-42, 1e30, 1e50, 1e300):
         optima = size * np.random.default_rng(0).standard_normal((4, 20))
