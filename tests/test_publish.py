@@ -351,6 +351,36 @@ def test_files_that_are_no_models_are_refused(tmp_path, text):
         load(tmp_path / "model.json")
 
 
+@pytest.mark.parametrize("part", [None, "parameters", "certificate", "coefficients"])
+def test_files_that_lack_a_field_are_refused(blobs, tmp_path, part):
+    """No default takes the place of what is missing."""
+    file = tmp_path / "model.json"
+    save(BallDPLogisticRegression(0.5).fit(*blobs), file)
+    for name in json.loads(file.read_text())[part] if part else json.loads(file.read_text()):
+        record = json.loads(file.read_text())
+        del (record[part] if part else record)[name]
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(record))
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(other)
+
+
+def test_equal_values_of_another_type_are_refused(blobs, tmp_path):
+    X, y = blobs
+    file = tmp_path / "model.json"
+    save(BallDPRidgePrototype(0.5, epsilon=math.inf).fit(X[y < 2], y[y < 2]), file, allow_void=True)
+    saved = json.loads(file.read_text())
+    bools = {"array": ["|b1", [False, True]]}
+    for changes, match in (
+        ({"classes": bools}, "classes_"),
+        # What the standard has no word for.
+        ({"parameters": {**saved["parameters"], "epsilon": math.inf}}, "not standard JSON"),
+    ):
+        file.write_text(json.dumps({**saved, **changes}))
+        with pytest.raises(ValueError, match=match):
+            load(file)
+
+
 def test_a_field_that_occurs_twice_is_refused(blobs, tmp_path):
     file = tmp_path / "model.json"
     save(BallDPRidgePrototype(0.5).fit(*blobs), file)
