@@ -19,12 +19,14 @@ __all__ = [
     "without_data",
 ]
 
-# Messages of scikit-learn that quote shapes, types and names only, never a value of the data.
+# Messages of scikit-learn that quote shapes, types and names only, never a value of the data. They
+# are told by how they begin: a text in the data may contain any of these words.
 _HARMLESS = re.compile(
-    r"Found array with|Found input variables with inconsistent|inconsistent numbers of samples"
-    r"|X has \d+ features, but|Input (X|y|X_pool|X_candidates) contains (NaN|infinity)"
-    r"|feature names|[Ss]parse|y should be a 1d array|requires y to be passed|y cannot be None"
-    r"|argument must be .*string.* number|Unknown label type"
+    r"Found array with|Found input variables with inconsistent|X has \d+ features, but"
+    r"|Input (X|y|X_pool|X_candidates) contains (NaN|infinity)"
+    r"|(The f|F)eature names|Sparse data was passed|Only sparse matrices with"
+    r"|y should be a 1d array|[\w ]{1,80} requires y to be passed|y cannot be None"
+    r"|float\(\) argument must be a string or a real number|Unknown label type: [a-z-]+\. "
 )
 
 
@@ -113,7 +115,7 @@ def without_data(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         # What follows the first line may be an array.
         message, kind = str(error), type(error)
         first_line = message.split("\n", 1)[0]
-    if _HARMLESS.search(first_line):
+    if _HARMLESS.match(first_line):
         # The remedy that follows NaN is scikit-learn's list of estimators for missing values.
         if "contains NaN" in first_line:
             first_line += " Repair or leave out such records."

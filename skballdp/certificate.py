@@ -385,13 +385,16 @@ class PrivacyCertificate:
         silent = self.epsilon == math.inf or self.radius == 0
         if silent and self.holds:
             raise self._inconsistent("voided_by", "epsilon and radius: there is no noise")
-        wanted = math.inf
+        least = most = math.inf
         if not silent and self.noise == "discrete":
-            wanted = discrete.mu_of(self.epsilon, self.delta, **self._lattice())
-            wanted *= 1 + 5e-13  # fit knew a lower bound on the steps, and mu_of errs by that
+            lattice = self._lattice()
+            most = discrete.mu_of(self.epsilon, self.delta, **lattice) * (1 + 5e-13)  # its error
+            # On a coarse grid mu depends on the steps, of which fit knew a lower bound.
+            lattice["steps"] /= 1 + discrete.LARGEST_PRICE
+            least = discrete.mu_of(self.epsilon, self.delta, **lattice)
         elif not silent:
-            wanted = gaussian.mu_of(self.epsilon, self.delta)
-        if not wanted * (1 - 1e-9) <= self.mu <= wanted:
+            least = most = gaussian.mu_of(self.epsilon, self.delta)
+        if not least * (1 - 1e-9) <= self.mu <= most:
             raise self._inconsistent("mu", "epsilon and delta")
         self._check_allowances(silent)
         expected = self._sensitivity_at(self.radius)
@@ -665,8 +668,8 @@ class PrivacyCertificate:
             "norm_bound": lambda value: (value is None and not linear) or real(1e-50, 1e50)(value),
             "out_of_bound": lambda value: value in ("clip", "raise"),
             "fit_intercept": lambda value: type(value) is bool if linear else value is None,
-            "weight_max": real(1, 1e15),
-            "public_norm": real(0, 1e60),
+            "weight_max": real(1, 1e15 if linear else 1),
+            "public_norm": real(0, 1e60 if linear else 0),
             "noise": lambda value: value in ("discrete", "continuous", "none"),
             "voided_by": sequence(text),
             "caveats": sequence(text),

@@ -63,7 +63,7 @@ CAVEATS = {
     "discrete": (_TIME,),
     "continuous": (
         "idealised continuous noise: the proof is for real numbers, the noise was drawn in "
-        "float64, whose gaps an attacker with the exact released digits may exploit",
+        "float64, and the exact released digits can name the hidden record",
         _TIME,
     ),
 }
@@ -191,8 +191,9 @@ def perturb(theta: np.ndarray, scale: Any, grid: Any, *, rng: RandomWords) -> np
     released = theta.copy()
     for block, sigma, g in zip(released.reshape(len(scale), -1), scale, grid, strict=True):
         if sigma > 0 and g > 0:
-            # The division is exact: g is a power of two.
-            steps = np.clip(np.rint(block / g), -(2.0**60), 2.0**60).astype(np.int64)
+            # The division is exact: g is a power of two. An overflow must not be heard of.
+            with np.errstate(over="ignore"):
+                steps = np.clip(np.rint(block / g), -(2.0**60), 2.0**60).astype(np.int64)
             block[:] = g * (steps + discrete_gaussian(sigma / g, len(block), rng))
         elif sigma > 0:
             block += sigma * _standard_normal(len(block), rng)
@@ -200,10 +201,13 @@ def perturb(theta: np.ndarray, scale: Any, grid: Any, *, rng: RandomWords) -> np
 
 
 def _standard_normal(size: int, rng: RandomWords) -> np.ndarray:
-    """Normals in float64, by inversion of uniforms on a grid of 2^53 midpoints."""
-    bits = rng.peek(size) >> np.uint64(11)
+    """Normals in float64, by inversion of uniforms on a grid of 2^52 midpoints.
+
+    With one bit more the midpoints above 1/2 would not be floats, and the last one would be 1.
+    """
+    bits = rng.peek(size) >> np.uint64(12)
     rng.skip(size)
-    return ndtri((bits + 0.5) * 2.0**-53)
+    return ndtri((bits + 0.5) * 2.0**-52)
 
 
 def discrete_gaussian(scale: float, size: int, rng: RandomWords) -> np.ndarray:

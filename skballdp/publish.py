@@ -9,6 +9,7 @@ import json
 import math
 import re
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from skballdp._pipeline import require_public_steps
 from skballdp._release import BallDPClassifier, Problem, json_value, scalar_if_equal
 from skballdp.certificate import PrivacyCertificate
-from skballdp.exceptions import CertificationError, PrivacyWarning
+from skballdp.exceptions import PrivacyWarning
 from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.prototype import BallDPRidgePrototype
-from skballdp.radius import Radius, policy_level, resolve_radius
+from skballdp.radius import READ_FROM_DATA, Radius, policy_level, resolve_radius
 
 __all__ = ["load", "release", "save"]
 
@@ -38,6 +39,10 @@ _COEFFICIENTS: dict[type[BallDPClassifier], tuple[str, ...]] = {
 }
 _HEADS = {cls.__name__: cls for cls in _COEFFICIENTS}
 _CERTIFIED = ("epsilon", "delta", "alpha", "norm_bound", "out_of_bound")
+# What a file that is no model may lead to on the way.
+_MALFORMED = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, zipfile.BadZipFile,
+)  # fmt: skip
 _FIELDS = {
     "format", "version", "estimator", "parameters", "classes", "feature_names", "coefficients",
     "certificate",
@@ -108,6 +113,8 @@ def release(estimator: Any, *, allow_void: bool = False) -> Any:
         )
     check_is_fitted(estimator, ["certificate_", "classes_", *_COEFFICIENTS[cls]])
     certificate = estimator.certificate_
+    if not isinstance(certificate, PrivacyCertificate):
+        raise _changed("certificate_")
     certificate.check()
     if not (certificate.holds or allow_void):
         raise ValueError(
@@ -235,7 +242,8 @@ def load(path: Any) -> Any:
     Notes
     -----
     The certificate is checked, and the rest compared with it as far as the certificate mentions it.
-    That finds accidents and careless edits; it is no signature: it cannot tell who wrote the file.
+    That finds accidents and careless edits; it is no signature: it cannot tell who wrote the file,
+    nor whether somebody has moved coefficients on their grid or removed that the noise was seeded.
 
     Nothing in a JSON file is executed. From a skops file only types of this package and those that
     skops trusts are loaded.
@@ -255,21 +263,20 @@ def load(path: Any) -> Any:
     True
     """
     path = _checked_path(path)
-    if path.suffix == ".skops":
-        ours = [*_HEADS.values(), PrivacyCertificate, Radius]
-        trusted = [f"{cls.__module__}.{cls.__qualname__}" for cls in ours]
-        model = release(_skops().load(path, trusted=trusted), allow_void=True)
-    else:
-        text = path.read_text(encoding="utf-8")
-        try:
-            model = _from_record(json.loads(text, parse_constant=_no_constant))
-        except CertificationError:
-            raise
-        except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise ValueError(
-                f"{path.name} is not a model of this package: {type(error).__name__} while it was "
-                "read. Ask for the file that save wrote."
-            ) from None
+    try:
+        if path.suffix == ".skops":
+            ours = [*_HEADS.values(), PrivacyCertificate, Radius]
+            trusted = [f"{cls.__module__}.{cls.__qualname__}" for cls in ours]
+            model = release(_skops().load(path, trusted=trusted), allow_void=True)
+        else:
+            text = path.read_text(encoding="utf-8")
+            record = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unambiguous)
+            model = _from_record(record)
+    except _MALFORMED as error:
+        raise ValueError(
+            f"{path.name} is not a model of this package: {type(error).__name__} while it was "
+            f"read ({error!s:.200}). Ask for the file that save wrote."
+        ) from None
     certificate = (model.steps[-1][1] if isinstance(model, Pipeline) else model).certificate_
     for sentence in certificate.voided_by:
         warnings.warn(f"{certificate.estimator}: {sentence}", PrivacyWarning, stacklevel=2)
@@ -339,9 +346,12 @@ def _rebuild(
     radius = Radius(
         certificate.radius, source=certificate.radius_source, epsilon=certificate.radius_epsilon
     )
-    # Only the training data know what "q80" was.
     policy, norm_bound = parameters["radius"], certificate.norm_bound
-    if policy_level(policy) is None and resolve_radius(policy, norm_bound=norm_bound) != radius:
+    if policy_level(policy) is None:
+        resolved = resolve_radius(policy, norm_bound=norm_bound)
+    else:  # only the training data know what "q80" was
+        resolved = Radius(certificate.radius, source=f'"{policy}" {READ_FROM_DATA}')
+    if resolved != radius:
         raise _changed("radius")
     problem = Problem(
         n_samples=certificate.n_samples,
@@ -356,6 +366,9 @@ def _rebuild(
         radius=radius,
         noise=parameters["noise"],
     )
+    voided_by, _ = head._weaknesses(problem)
+    if voided_by and certificate.holds:
+        raise _changed("voided_by")
     head._check_head(problem)
     for name, value in head._certified_parameters(problem).items():
         if value != getattr(certificate, name):
@@ -366,7 +379,9 @@ def _rebuild(
     blocks = 1 if len(classes) == 2 and "coef_" in coefficients else len(classes)
     for name, value in coefficients.items():
         shape = (blocks,) if name == "intercept_" else (blocks, problem.n_features)
-        if value.shape != shape or not np.all(np.isfinite(value)):
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
+            raise _changed(name)
+        if not np.all(np.isfinite(value)):
             raise _changed(name)
         spacing = np.asarray(certificate.grid).reshape((-1,) + (1,) * (value.ndim - 1))
         steps = np.divide(value, spacing, out=np.zeros_like(value), where=spacing > 0)
@@ -447,6 +462,14 @@ def _decode(value: Any) -> Any:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"the file is not standard JSON: it holds {name}.")
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of two fields with one name, another reader might see the other."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("the file is not a model: a field occurs twice.")
+    return record
 
 
 def _checked_path(path: Any) -> Path:

@@ -46,6 +46,21 @@ def test_continuous_noise_is_certified_with_its_caveat(blobs, certificate):
     assert np.all(np.less(other.noise_scale, certificate.noise_scale))
 
 
+@pytest.mark.parametrize("size, epsilon, radius", [(1e4, 1.0, 1e-6), (1e6, 30.0, 1e-4)])
+def test_a_coarse_grid_is_consistent_too(size, epsilon, radius):
+    """Large public parameters: a few thousand steps, where mu depends on their exact number."""
+    rng = np.random.default_rng(0)
+    X, y, public = rng.standard_normal((60, 500)), np.arange(60) % 3, np.full((3, 500), size)
+    public /= math.sqrt(500)
+    clf = BallDPRidgePrototype(radius, epsilon=epsilon, public_prototypes=public)
+    certificate = clf.fit(X, y).certificate_
+    assert max(np.divide(certificate.noise_scale, certificate.grid)) < 2.0**16
+    assert certificate.check()
+    for factor in (0.9, 1.001):
+        with pytest.raises(CertificationError, match=r"mu \("):
+            dataclasses.replace(certificate, mu=factor * certificate.mu).check()
+
+
 def test_it_is_frozen_and_made_of_plain_numbers(certificate):
     with pytest.raises(dataclasses.FrozenInstanceError):
         certificate.epsilon = 5

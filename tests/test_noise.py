@@ -12,6 +12,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from scipy.special import ndtr
 from scipy.stats import chi2, norm
 
@@ -334,6 +335,19 @@ def test_entropy_comes_from_the_system_in_blocks(monkeypatch):
     assert len(sizes) < 20 and 2 * 160_000 < sum(sizes) < 2 * 200_000
 
 
+def _draw(_):
+    return tuple(discrete_gaussian(2.0**30, 8, make_rng(None)).tolist())
+
+
+@pytest.mark.parametrize("backend", ["multiprocessing", "threading", "loky"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_no_two_processes_or_threads_share_words(backend):
+    """Nothing that was read ahead is left behind for a forked process or another thread."""
+    _draw(None)
+    drawn = Parallel(n_jobs=2, backend=backend)(delayed(_draw)(i) for i in range(8))
+    assert len({*drawn, _draw(None)}) == 9
+
+
 def test_what_is_not_a_source():
     with pytest.raises(ValueError, match="negative"):
         make_rng(-1)
@@ -394,9 +408,19 @@ def test_continuous_noise_is_still_there():
     assert np.mean(released * 2**30 == np.rint(released * 2**30)) < 1e-3
 
 
+def test_continuous_noise_is_finite():
+    """Also from the largest and the smallest word, where it is symmetric."""
+    words = GivenWords([2**64 - 1, 0, 2**63, 2**63 - 1])
+    low, high, *middle = perturb(np.zeros((1, 4)), [1.0], [0.0], rng=words)[0].tolist()
+    assert low == -high == norm.isf(2.0**-53)
+    assert middle[0] == -middle[1] != 0
+
+
 def test_nothing_fails_however_large_the_parameters_are():
     released = perturb(np.array([2.0**60, -1e300, math.inf]), [8.0], [0.5], rng=make_rng(0))
     np.testing.assert_array_equal(released, np.array([1, -1, 1]) * 2.0**59)
+    released = perturb(np.array([1e150, -1e300]), [8 * 2.0**-700], [2.0**-700], rng=make_rng(0))
+    np.testing.assert_array_equal(released, np.array([1, -1]) * 2.0**-640)
 
 
 def test_streams_do_not_depend_on_the_exponential_of_the_platform(monkeypatch):

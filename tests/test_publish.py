@@ -1,6 +1,7 @@
 """Publishable copies and files: the same predictions, no secret, and no quiet changes."""
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -8,6 +9,7 @@ import math
 import pickle
 import sys
 import warnings
+import zipfile
 from fractions import Fraction
 
 import joblib
@@ -25,7 +27,9 @@ from skballdp import (
     BallDPLogisticRegression,
     BallDPRidgePrototype,
     BallDPSquaredHingeSVC,
+    BlockRRLabelTransformer,
     CertificationError,
+    MAPReconstructionAuditor,
     PrivacyWarning,
     Radius,
     load,
@@ -130,7 +134,7 @@ def test_feature_names_survive(head, blobs, tmp_path):
 def test_void_certificates(head, blobs, tmp_path):
     X, y = blobs
     for parameters in (
-        {"random_state": 12345},
+        {"random_state": 918273645},
         {"random_state": np.random.default_rng(0)},
         {"epsilon": math.inf},
         {"radius": 0},
@@ -149,7 +153,7 @@ def test_void_certificates(head, blobs, tmp_path):
         for ending in (".json", ".skops"):
             path = tmp_path / f"void{ending}"
             save(clf, path, allow_void=True)
-            assert b"12345" not in path.read_bytes()
+            assert b"918273645" not in path.read_bytes()
             with pytest.warns(PrivacyWarning):
                 same_model(clf, load(path), X)
 
@@ -199,6 +203,7 @@ def test_what_cannot_be_published_is_refused(blobs, tmp_path):
         ("alpha", 1.0),
         ("norm_bound", 5.0),
         ("radius", 0.3),
+        ("out_of_bound", "raise"),
         ("noise", "continuous"),
         ("calibration", "global"),
         ("priors", "empirical"),
@@ -223,6 +228,24 @@ def test_a_model_that_was_changed_after_fit_is_refused(blobs, name, value):
         release(clf)
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("fit_intercept", False),
+        ("class_weight", {0: 1, 1: 1, 2: 5}),
+        ("public_coef", PUBLIC),
+        ("sensitivity", "paper"),
+        ("coef_", PUBLIC),
+        ("intercept_", np.zeros(2)),
+    ],
+)
+def test_a_linear_model_that_was_changed_after_fit_is_refused(blobs, name, value):
+    clf = BallDPLogisticRegression(0.5).fit(*blobs)
+    setattr(clf, name, value)
+    with pytest.raises(ValueError, match="changed after fit"):
+        release(clf)
+
+
 def test_a_certificate_that_contradicts_itself_is_refused(blobs):
     clf = BallDPRidgePrototype(0.5).fit(*blobs)
     object.__setattr__(clf.certificate_, "epsilon", 0.1)
@@ -238,9 +261,9 @@ def test_pipelines(blobs, tmp_path):
         model.fit(X, y)
         published = release(model)
         save(model, tmp_path / "model.skops")
-        for copy in (published, load(tmp_path / "model.skops")):
-            assert copy[-1] is not model[-1]
-            np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+        for same in (published, load(tmp_path / "model.skops")):
+            assert same[-1] is not model[-1]
+            np.testing.assert_array_equal(same.predict(X), model.predict(X))
         with pytest.raises(ValueError, match="not a Pipeline"):
             save(model, tmp_path / "model.json")
     with pytest.raises(ValueError, match="learns from the data"):
@@ -275,6 +298,9 @@ def test_the_file_is_standard_json(blobs, tmp_path):
         (["parameters", "priors"], {"code": "print()"}),
         (["parameters", "priors"], {}),
         (["parameters", "priors"], {"array": ["V8", [0]]}),
+        (["parameters", "priors"], {"array": ["<f8"]}),
+        (["parameters", "priors"], {"array": []}),
+        (["parameters", "radius"], "q80"),
         (["parameters", "radius"], {"radius": [0.5, 3, 0.0]}),
         (["parameters"], []),
         (["coefficients"], {}),
@@ -296,6 +322,9 @@ def test_the_file_is_standard_json(blobs, tmp_path):
         (["certificate", "estimator"], "BallDPLogisticRegression"),
         (["certificate", "classes"], ["a", "b", 3]),
         (["certificate", "version"], 99),
+        (["certificate", "weight_max"], 1.5),
+        (["certificate", "public_norm"], 1.5),
+        (["certificate", "n_samples"], 10**400),
         (["certificate"], None),
     ],
     ids=str,
@@ -320,6 +349,104 @@ def test_files_that_are_no_models_are_refused(tmp_path, text):
     (tmp_path / "model.json").write_text(text)
     with pytest.raises(ValueError, match=r".{10}"):
         load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("part", [None, "parameters", "certificate", "coefficients"])
+def test_files_that_lack_a_field_are_refused(blobs, tmp_path, part):
+    """No default takes the place of what is missing."""
+    file = tmp_path / "model.json"
+    save(BallDPLogisticRegression(0.5).fit(*blobs), file)
+    for name in json.loads(file.read_text())[part] if part else json.loads(file.read_text()):
+        record = json.loads(file.read_text())
+        del (record[part] if part else record)[name]
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(record))
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(other)
+
+
+def test_equal_values_of_another_type_are_refused(blobs, tmp_path):
+    X, y = blobs
+    file = tmp_path / "model.json"
+    save(BallDPRidgePrototype(0.5, epsilon=math.inf).fit(X[y < 2], y[y < 2]), file, allow_void=True)
+    saved = json.loads(file.read_text())
+    bools = {"array": ["|b1", [False, True]]}
+    for changes, match in (
+        ({"classes": bools}, "classes_"),
+        # What the standard has no word for.
+        ({"parameters": {**saved["parameters"], "epsilon": math.inf}}, "not standard JSON"),
+    ):
+        file.write_text(json.dumps({**saved, **changes}))
+        with pytest.raises(ValueError, match=match):
+            load(file)
+
+
+def test_a_field_that_occurs_twice_is_refused(blobs, tmp_path):
+    file = tmp_path / "model.json"
+    save(BallDPRidgePrototype(0.5).fit(*blobs), file)
+    text = file.read_text().replace('"alpha": 0.01,', '"alpha": 1.0, "alpha": 0.01,', 1)
+    file.write_text(text)
+    assert text.count('"alpha": 1.0') == 1
+    with pytest.raises(ValueError, match="occurs twice"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"radius": "q80"},
+        {"radius": Radius(0.5, source='"q80" of the training data')},
+        {"radius": 0.0},
+        {"epsilon": math.inf},
+    ],
+    ids=str,
+)
+def test_a_void_certificate_cannot_be_washed(blobs, tmp_path, parameters):
+    """Whatever voids it and is still visible in the parameters."""
+    clf = BallDPRidgePrototype(**{"radius": 0.5, **parameters}).fit(*blobs)
+    file = tmp_path / "model.json"
+    save(clf, file, allow_void=True)
+    record = json.loads(file.read_text())
+    assert record["certificate"]["voided_by"]
+    record["certificate"]["voided_by"] = []
+    file.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="voided_by"):
+        load(file)
+    object.__setattr__(clf.certificate_, "voided_by", ())
+    with pytest.raises(ValueError, match="voided_by"):
+        release(clf)
+
+
+def test_skops_files_that_are_no_models_are_refused(blobs, tmp_path):
+    io = pytest.importorskip("skops.io")
+    file = tmp_path / "model.skops"
+    file.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"model\.skops is not a model"):
+        load(file)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", "b")
+    with pytest.raises(ValueError, match=r"model\.skops is not a model"):
+        load(file)
+    clf = BallDPRidgePrototype(0.5).fit(*blobs)
+    changes = {"certificate_": 3, "prototypes_": "x", "priors": print, "epsilon": None}
+    for model in ({"a": 1}, LogisticRegression(), BallDPRidgePrototype()):
+        io.dump(model, file)
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(file)
+    for name, value in changes.items():
+        changed = copy.copy(clf)
+        setattr(changed, name, value)
+        io.dump(changed, file)
+        with pytest.raises(ValueError, match=r".{20}"):
+            load(file)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, object])
+def test_coefficients_of_another_type_are_refused(blobs, dtype):
+    clf = BallDPRidgePrototype(0.5).fit(*blobs)
+    clf.prototypes_ = np.ones((3, 5), dtype=dtype)
+    with pytest.raises(ValueError, match="prototypes_"):
+        release(clf)
 
 
 def test_parameters_that_json_cannot_hold(blobs, tmp_path):
@@ -377,7 +504,8 @@ def contains(dump, secrets):
         for dtype, length in (("<f8", 1), (">f8", 1), ("<f4", 2), (">f4", 2)):
             if secrets[i : i + length].astype(dtype).tobytes().ljust(8) in dump:
                 return True
-        printed = [repr(float(secret)), repr(np.float32(secret).item()), f"{secret:.8g}"]
+        # With trailing zeros: short numbers occur by chance.
+        printed = [repr(float(secret)), repr(np.float32(secret).item()), f"{secret:#.8g}"]
         if any(text.encode() in dump for text in printed):
             return True
     return False
@@ -419,6 +547,42 @@ def test_no_secret_is_in_any_dump_or_output(head, seed, n_classes, tmp_path):
         del clf.random_state
         dump = pickle.dumps(clf.__dict__) + str(vars(clf)).encode()
         assert not any(text in dump for text in spelled)
+
+
+@pytest.mark.parametrize("seed", [None, 918273645])
+def test_no_secret_is_in_what_is_built_around_a_head(seed):
+    """The auditor and its report, the label transformer, and a Pipeline."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 7)), np.arange(40) % 3
+    targets = rng.random(40)
+    head = BallDPRidgePrototype(0.5, delta=0.1)
+    auditor = MAPReconstructionAuditor(head, n_releases=50, n_fits=2, random_state=seed)
+    labels = BlockRRLabelTransformer(
+        "rp_with_prior", support=np.linspace(0, 1, 6), random_state=seed
+    )
+    pipeline = make_pipeline(Normalizer(), clone(head).set_params(random_state=seed))
+    with everything_that_is_said() as said:
+        auditor.fit(X, y)
+        labels.fit(targets)
+        labels.transform(targets)
+        pipeline.fit(X, y)
+        print(auditor.report_, labels.certificate_, auditor.report_.to_json())
+    norms = np.linalg.norm(X, axis=1)
+    unit = X / norms[:, None]
+    means = np.concatenate([rows[y == c].mean(axis=0) for rows in (X, unit) for c in range(3)])
+    optimum = np.append(head.exact_optimum(X, y), head.exact_optimum(unit, y))
+    dumps = ["\n".join(said).encode()]
+    for model in (auditor, labels, pipeline):
+        dumps.append(pickle.dumps(model) + pickle.dumps(model, protocol=0))
+        dumps.append(repr(model).encode() + str(vars(model)).encode())
+    for dump in dumps:
+        for secrets in (X.ravel(), norms, unit.ravel(), means, optimum, targets):
+            assert not contains(dump, secrets)
+    for model in (auditor, labels, pipeline[-1]):
+        del model.random_state
+        dump = pickle.dumps(model.__dict__) + str(vars(model)).encode()
+        for spelled in (b"918273645", (918273645).to_bytes(4, "little")):
+            assert spelled not in dump
 
 
 @heads

@@ -224,6 +224,11 @@ def bad_arrays():
         "three dimensions": X[None],
         "scalar": np.array(SECRET),
         "words": np.array([["secret-john", SECRET]] * 4, dtype=object),
+        # Texts that contain what messages without data begin with.
+        **{
+            words: np.array([[f"john: {words}"] * 3] * 4, dtype=object)
+            for words in ("a sparse text", "feature names", "Found array with", "y cannot be None")
+        },
         "ragged": [[SECRET], [SECRET, 1.0], [1.0], [2.0]],
         "dates": np.full((4, 3), np.datetime64("2020-01-23")),
         "frame": pd.DataFrame({"a": ["secret-john"] * 4, "b": [SECRET] * 4}),

@@ -36,6 +36,11 @@ variation between P and Q by ``1 - e^-a <= a``, on both sides of a pair, so that
     P(S) <= Q(S) + a <= e^epsilon Q'(S) + delta' + a
          <= e^epsilon P'(S) + delta' + (1 + e^epsilon) a.
 
+Several releases of the same data, each of which may depend on those before, are one release of all
+their coordinates to `epsilon_of`: `mu` the `skballdp.accounting.gaussian.compose` of theirs,
+`n_coordinates` the sum and `steps` the smallest of theirs. The terms a, b and log F add up to at
+most that (Minkowski's inequality for b).
+
 References
 ----------
 C. L. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS
@@ -50,7 +55,7 @@ from skballdp._validate import check_integer, check_real
 from skballdp.accounting import gaussian
 from skballdp.exceptions import CertificationError
 
-__all__ = ["calibrate", "epsilon_of", "grid_term", "mu_of", "ratio_excess"]
+__all__ = ["LARGEST_PRICE", "calibrate", "epsilon_of", "grid_term", "mu_of", "ratio_excess"]
 
 # More than all rounding errors of any formula below, relative.
 _UP = 1 + 2.0**-40
@@ -62,7 +67,7 @@ _SMALLEST_STEPS = 0.5
 # noise beyond which a coarse grid is refused.
 _FINEST_STEPS = 2.0**40
 _COARSEST_STEPS = 2.0**12
-_LARGEST_PRICE = 0.1
+LARGEST_PRICE = 0.1
 
 
 def grid_term(grid: np.ndarray, n_coordinates: int) -> np.ndarray:
@@ -118,7 +123,7 @@ def ratio_excess(*, steps: float, n_coordinates: int) -> float:
     """
     steps = check_real("steps", steps, low=_SMALLEST_STEPS, high_open=True)
     n_coordinates = check_integer("n_coordinates", n_coordinates, low=1)
-    return n_coordinates / 24 / steps / steps * _UP
+    return n_coordinates / 24 / steps / steps * _UP + 5e-324
 
 
 def mu_of(epsilon: float, delta: float, *, steps: float, n_coordinates: int) -> float:
@@ -284,7 +289,7 @@ def calibrate(
         if mu > 0:
             total = sensitivity + grid_term(grid, n_coordinates)
             scale = total * (1 + 2.0**-52) / mu * (1 + 2.0**-51)
-            if np.all(scale <= (1 + _LARGEST_PRICE) * smallest):
+            if np.all(scale <= (1 + LARGEST_PRICE) * smallest):
                 return mu, grid, scale
     raise CertificationError(
         f"the noise scale {np.min(smallest[moving]):.3g} is too small to be added exactly to "
@@ -309,7 +314,8 @@ def _multiplicative(delta: float, mu: float, steps: float, p: int) -> tuple[floa
 def _additive(epsilon: float, delta: float, steps: float, p: int) -> float:
     """``delta - (1 + e^epsilon) a`` rounded down, 0 if that is negative."""
     a = ratio_excess(steps=steps, n_coordinates=p)
-    factor = 1 + math.exp(min(epsilon, 700.0)) * _UP
+    # Beyond the range of floats this way leads nowhere, however small a is.
+    factor = 1 + math.exp(epsilon) * _UP if epsilon <= 700 else math.inf
     return max(0.0, math.nextafter((delta - factor * a) * (1 - 2.0**-51), 0.0))
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, norm
 
 from skballdp.audit.statistics import enclosing_centre
@@ -49,6 +49,10 @@ _TIED = 1e-9
 # Uniform floats behind normals by inversion: how many there are, and where in their cell they lie
 # (the lower end, as in jax after shifting to (-1, 1), or the middle).
 _LATTICES = ((2.0**23, 0.0), (2.0**23, 0.25), (2.0**23, 0.5), (2.0**24, 0.0), (2.0**24, 0.5))
+# The same in double precision: ours ("continuous"), and what generators of uniforms return. Nearer
+# than so many of its points inversion is known, and so many parameters are looked at.
+_DOUBLE_LATTICES = ((2.0**52, 0.5), (2.0**53, 0.0))
+_NEAR, _ENOUGH = 8, 512
 # What the hypotheses allow for: relative errors of a few roundings in either precision, and errors
 # in 1 - u^2, which inversion computes, in cells of the lattice.
 _DOUBLE, _SINGLE, _BLUR = 2.0**-50, 2.0**-22, 0.125
@@ -446,11 +450,12 @@ def reachable(
         Exact parameters for each candidate.
     scale : float or ndarray of shape (p,)
         Noise scale that is claimed, > 0.
-    kind : {"discrete", "float32 noise", "float32 release"}
+    kind : {"discrete", "float32 noise", "float32 release", "float64 noise"}
         A hypothesis about the sampler. ``"discrete"``: integers times the grid, added to a rounded
         optimum. ``"float32 noise"``: numbers of single precision, added in double precision.
         ``"float32 release"``: normals by inversion of single-precision uniforms, of which there
-        are 2^23 or 2^24, with all arithmetic in single precision.
+        are 2^23 or 2^24, with all arithmetic in single precision. ``"float64 noise"``: normals by
+        inversion of double-precision uniforms with `scipy.special.ndtri`, times the scale, added.
     grid : float or ndarray of shape (p,), default=0.0
         For ``"discrete"``.
 
@@ -464,7 +469,9 @@ def reachable(
     -----
     On a grid all candidates are equally reachable, whatever the optima are. Inversion maps the
     noise, known up to rounding, to an interval of uniforms, which has to contain one that exists:
-    single parameters tell little, dozens of them everything.
+    single parameters tell little, dozens of them everything. In double precision, too, there are
+    fewer uniforms than floats for the noise beyond about one scale; their images are computed as
+    the sampler does, and must hit the release to the last bit.
 
     Examples
     --------
@@ -480,6 +487,10 @@ def reachable(
     if kind == "discrete":
         steps = released / grid
         return np.full(len(optima), 0.0 if np.all(steps == np.rint(steps)) else -np.inf)
+    if kind == "float64 noise":
+        return np.max(
+            [_inverted(released, optima, scale, *lat) for lat in _DOUBLE_LATTICES], axis=0
+        )
     # Beyond the range of single precision nothing is reachable.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         single = released.astype(np.float32)
@@ -505,6 +516,25 @@ def reachable(
         return best
 
 
+def _inverted(
+    released: np.ndarray, optima: np.ndarray, scale: Any, size: float, offset: float
+) -> np.ndarray:
+    """Evidence for normals by inversion of the uniforms ``(k + offset) / size``, in float64."""
+    noise = released - optima
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        z = noise / scale
+        # How many uniforms lead to one number of the finest spacing that the sum resolves.
+        spacing = np.maximum(np.spacing(np.abs(released)), np.spacing(np.abs(noise)))
+        chance = size * np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (spacing / scale)
+        exists = chance >= 1
+        lower = np.rint(ndtr(-np.abs(z)) * size)  # in the lower tail, as above
+        nearest = np.where(z < 0, lower, size - lower)
+        for k in range(-_NEAR, _NEAR + 1):
+            uniform = (nearest + k + offset) / size
+            exists |= optima + scale * ndtri(uniform) == released
+        return _evidence(exists, chance)
+
+
 def _evidence(exists: np.ndarray, chance: np.ndarray) -> np.ndarray:
     """Of parameters that each pass with some probability by chance, together."""
     evidence = -np.log(np.minimum(chance, 1.0)).sum(axis=1)
@@ -512,7 +542,7 @@ def _evidence(exists: np.ndarray, chance: np.ndarray) -> np.ndarray:
 
 
 def only_reachable(released: np.ndarray, optima: np.ndarray, scale: Any) -> int | None:
-    """Name the candidate whose noise, judged by its digits, comes from single precision.
+    """Name the candidate whose noise, judged by its digits, comes from a sampler of floats.
 
     Parameters
     ----------
@@ -529,7 +559,11 @@ def only_reachable(released: np.ndarray, optima: np.ndarray, scale: Any) -> int 
         The one with the most evidence for any hypothesis; None if no hypothesis fits, or all that
         do fit as well for another candidate.
     """
-    kinds = ("float32 noise", "float32 release")
+    # Only parameters that differ between candidates tell them apart.
+    telling = np.flatnonzero(np.any(optima != optima[0], axis=0))[:_ENOUGH]
+    scale = np.broadcast_to(scale, released.shape)[telling]
+    released, optima = released[telling], optima[:, telling]
+    kinds = ("float32 noise", "float32 release", "float64 noise")
     evidence = np.max([reachable(released, optima, scale, kind=kind) for kind in kinds], axis=0)
     best = int(np.argmax(evidence))
     if not evidence[best] > 0 or np.count_nonzero(evidence == evidence[best]) > 1:

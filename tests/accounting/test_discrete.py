@@ -121,6 +121,59 @@ def test_epsilon_of_a_shift_is_safe_and_inverts(s, p):
         assert mu <= length / s * (1 + 1e-9)
 
 
+def proved_delta(epsilon, delta, mu, steps, p):
+    """The delta that the module docstring proves, for the best of some T, or by total variation."""
+    epsilon, delta, mu, s = (mpf(x) for x in (epsilon, delta, mu, steps))
+
+    def profile(eps):
+        return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+
+    a = p / (24 * s**2)
+    log_f = mpmath.log1p(2 * sum(mpmath.exp(-2 * (mpmath.pi * s * j) ** 2) for j in range(1, 9)))
+    proved = [profile(epsilon) + (1 + mpmath.exp(epsilon)) * a]
+    for share in range(20, 61, 4):
+        tau = delta / 2**share
+        t = mpmath.sqrt(2 * mpmath.log(2 * p / tau))
+        left = epsilon - a - (t * mpmath.sqrt(p) + mu) ** 2 / (24 * s**2) - p * log_f
+        if left >= 0:
+            proved.append(mpmath.exp(a) * profile(left) + tau)
+    return min(proved)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-3, *EPSILONS, 1000.0])
+@pytest.mark.parametrize("steps", [0.5, 1.0, 6.0, 300.0, 2.0**20])
+def test_nothing_is_certified_that_is_not_proved(epsilon, steps):
+    """Every constant of the proof counts: the code spends delta to within 2^-38 of it."""
+    for delta, p in itertools.product((0.3, 1e-6, 1e-20), (1, 50, 10**7)):
+        mu = discrete.mu_of(epsilon, delta, steps=steps, n_coordinates=p)
+        if mu > 0:
+            assert proved_delta(epsilon, delta, mu, steps, p) <= delta
+
+
+@pytest.mark.parametrize("steps", [0.5, 1.0, 300.0])
+@pytest.mark.parametrize("p", [1, 10**4])
+def test_terms_of_the_proof(steps, p):
+    """a + b rounded up, what the tails and e^a leave of delta rounded down, both tightly."""
+    delta, mu, s = 1e-6, 3.0, mpf(steps)
+    loss, reduced = discrete._multiplicative(delta, mu, steps, p)
+    tau = mpf(delta) / 2**40
+    t = mpmath.sqrt(2 * mpmath.log(2 * p / tau))
+    a = p / (24 * s**2)
+    log_f = mpmath.log1p(2 * sum(mpmath.exp(-2 * (mpmath.pi * s * j) ** 2) for j in range(1, 9)))
+    exact = a + (t * mpmath.sqrt(p) + mu) ** 2 / (24 * s**2) + p * log_f
+    assert exact <= loss <= exact * (1 + mpf(10) ** -10) + 2 * p * log_f**2  # log F <= F - 1
+    left = (mpf(delta) - tau) * mpmath.exp(-a)
+    assert left * (1 - mpf(10) ** -8) - mpf(10) ** -300 <= reduced <= left
+
+
+@pytest.mark.parametrize("steps", [0.5, 1.0, 6.0, 300.0, 2.0**20])
+def test_epsilon_of_is_proved_too(steps):
+    for mu, p in itertools.product((1e-3, 1.0, 30.0), (1, 50, 10**4)):
+        bound = discrete.epsilon_of(mu, 1e-6, steps=steps, n_coordinates=p)
+        if bound < 1e5:  # beyond, e^epsilon wants more than 60 digits
+            assert proved_delta(bound, 1e-6, mu, steps, p) <= 1e-6
+
+
 @pytest.mark.parametrize("steps", [1e6, 2.0**24, 2.0**40])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_on_a_fine_grid_the_price_vanishes(epsilon, steps):
@@ -183,6 +236,25 @@ def test_identification_needs_the_excess_only():
         assert success <= bound * math.exp(discrete.ratio_excess(steps=s, n_coordinates=1))
 
 
+def test_several_releases_count_as_one_of_all_coordinates():
+    """Two releases at different scales, every integer shift of each, exactly."""
+    coarse, fine, delta = LAWS[1.0], LAWS[2.5], 1e-6
+    for m1, m2 in ((1, 0), (1, 2), (3, 4), (5, 11)):
+        mu = gaussian.compose([m1 / 1.0, m2 / 2.5])
+        epsilon = discrete.epsilon_of(mu, delta, steps=1.0, n_coordinates=2)
+        true = mpf(0)
+        for a in range(-coarse.reach, coarse.reach + 1):
+            # In the second output the log ratio falls: up to here it is above epsilon.
+            left = mpf(m1 * m1 - 2 * a * m1) / 2 - mpf(epsilon)
+            if m2 == 0:
+                true += max(0, coarse[a] - mpmath.exp(epsilon) * coarse[a - m1])
+                continue
+            bound = int(mpmath.floor((mpf(m2) ** 2 + 2 * fine.s**2 * left) / (2 * m2)))
+            other = mpmath.exp(epsilon) * coarse[a - m1] * fine.cdf(bound - m2)
+            true += coarse[a] * fine.cdf(bound) - other
+        assert true <= delta
+
+
 def test_at_epsilon_zero_total_variation_is_used():
     mu = discrete.mu_of(0.0, 1e-3, steps=20.0, n_coordinates=2)
     assert 0 < mu < gaussian.mu_of(0.0, 1e-3)
@@ -201,6 +273,10 @@ def test_limits():
     assert discrete.epsilon_of(1.0, 0.0, **price) == math.inf
     assert discrete.mu_of(1.0, 5e-324, **price) == 0  # nothing is left to spend
     assert discrete.mu_of(1.0, 1e-310, **price) > 0
+    # Neither a nor e^epsilon is a float: total variation must not be believed.
+    assert discrete.ratio_excess(steps=1e200, n_coordinates=1) > 0
+    assert discrete._additive(800.0, 1e-6, 1e160, 1) == 0
+    assert discrete._additive(math.inf, 1e-6, 1e160, 1) == 0
     for name, value in (("steps", 0.1), ("n_coordinates", 0), ("steps", math.inf)):
         with pytest.raises(ValueError, match=name):
             discrete.mu_of(1.0, 1e-6, **{**price, name: value})
@@ -244,7 +320,9 @@ def test_grid_follows_the_magnitude():
     # Public numbers that float64 cannot serve.
     for settings in (
         {"magnitude": 1e12},
+        {"magnitude": 1.5e10, "n_coordinates": 1},  # little noise more, but 1000 steps
         {"magnitude": 1e9, "n_coordinates": 10**12},
+        {"magnitude": 1e9, "n_coordinates": 10**6},  # a quarter more noise
         {"magnitude": 1e7, "epsilon": 0.0, "delta": 1e-14},
         {"delta": 5e-324},
     ):
