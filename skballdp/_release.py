@@ -36,7 +36,7 @@ from skballdp.certificate import PrivacyCertificate
 from skballdp.data import RowBlocks, clipped_rows, longest_sum
 from skballdp.erm.sensitivity import clipped_domain
 from skballdp.exceptions import CertificationError, PrivacyWarning
-from skballdp.noise import CAVEATS, make_rng, perturb
+from skballdp.noise import CONTINUOUS, TIMING, make_rng, perturb
 from skballdp.radius import READ_FROM_DATA, Radius, resolve_radius
 
 __all__ = [
@@ -222,7 +222,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.sensitivity_ = scalar_if_equal(calibration.sensitivity)
         self.noise_scale_ = scalar_if_equal(calibration.scale)
         self._set_released(released, problem)
-        caveats = (() if problem.silent else CAVEATS[problem.noise]) + notes
+        caveats = (*notes, *(() if problem.silent else (TIMING,)))
         self.certificate_ = PrivacyCertificate(
             estimator=type(self).__name__,
             epsilon=problem.epsilon,
@@ -406,6 +406,8 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
                 "on public records with radius_quantiles, and pass the number"
             )
         notes = []
+        if problem.noise == "continuous" and not problem.silent:
+            notes.append(CONTINUOUS)
         if problem.epsilon < math.inf and problem.delta >= 1 / problem.n_samples:
             notes.append(
                 f"delta={problem.delta!r} is at least 1 / n_samples = 1 / {problem.n_samples}: it "

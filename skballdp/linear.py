@@ -356,7 +356,7 @@ class BallDPLogisticRegression(_LinearHead):
         Label domain; None takes the labels in y, which are public under this adjacency.
     noise : {"discrete", "continuous"}, default="discrete"
         Exact discrete Gaussian noise on a public grid, or, for comparison, idealised normals in
-        float64, whose digits can tell more than the certificate says.
+        float64, which warns: their digits can name the hidden record.
     random_state : None, int or numpy generator, default=None
         None draws from the operating system's entropy. Anything else makes the noise
         reproducible, **voids the certificate** and warns; clones with one seed share their noise.
@@ -503,7 +503,7 @@ class BallDPSquaredHingeSVC(_LinearHead):
         Label domain; None takes the labels in y, which are public under this adjacency.
     noise : {"discrete", "continuous"}, default="discrete"
         Exact discrete Gaussian noise on a public grid, or, for comparison, idealised normals in
-        float64, whose digits can tell more than the certificate says.
+        float64, which warns: their digits can name the hidden record.
     random_state : None, int or numpy generator, default=None
         None draws from the operating system's entropy. Anything else makes the noise
         reproducible, **voids the certificate** and warns; clones with one seed share their noise.

@@ -45,8 +45,9 @@ from scipy.special import expit, ndtri
 from skballdp._validate import check_real
 
 __all__ = [
-    "CAVEATS",
+    "CONTINUOUS",
     "LARGEST_SCALE",
+    "TIMING",
     "RandomWords",
     "UniformMixture",
     "discrete_gaussian",
@@ -56,17 +57,12 @@ __all__ = [
     "perturb",
 ]
 
-_TIME = "the promise is about the released numbers; how long the fit took is not hidden"
-
-# By kind of noise: what separates the release from the law in the proof.
-CAVEATS = {
-    "discrete": (_TIME,),
-    "continuous": (
-        "idealised continuous noise: the proof is for real numbers, the noise was drawn in "
-        "float64, and the exact released digits can name the hidden record",
-        _TIME,
-    ),
-}
+# What separates the release from the law in the proof: always, and with continuous noise.
+TIMING = "the promise is about the released numbers; how long the fit took is not hidden"
+CONTINUOUS = (
+    "idealised continuous noise: the proof is for real numbers, the noise was drawn in float64, "
+    "and the exact released digits can name the hidden record"
+)
 
 # Up to here a block and the slot fit in one word and every proposal is exact as a float.
 LARGEST_SCALE = 2.0**48

@@ -101,7 +101,7 @@ def mu_lower(measured: Rate, kappa: float, confidence: float) -> float:
     --------
     >>> from skballdp.audit.statistics import measure, mu_lower
     >>> round(mu_lower(measure(682, 1000, 0.95), 0.5, 0.95), 3)
-    0.405
+    0.404
     """
     low = _lower_limit(measured, confidence)
     return 0.0 if low <= kappa else float(ndtri(low) - ndtri(kappa))
@@ -126,7 +126,7 @@ def epsilon_lower(measured: Rate, kappa: float, delta: float, confidence: float)
     --------
     >>> from skballdp.audit.statistics import epsilon_lower, measure
     >>> round(epsilon_lower(measure(682, 1000, 0.95), 0.5, 1e-6, 0.95), 3)
-    0.274
+    0.273
     """
     implied = (_lower_limit(measured, confidence) - delta) / kappa
     return math.log(implied) if implied > 1 else 0.0

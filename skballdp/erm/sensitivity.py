@@ -699,7 +699,7 @@ def logistic_effective_gap(
     >>> from skballdp.erm.sensitivity import gradient_gap, logistic_effective_gap
     >>> kw = dict(radius=2.0, alpha=0.1, norm_bound=1.0, fit_intercept=False)
     >>> round(gradient_gap("logistic", **kw), 3), round(logistic_effective_gap(**kw), 3)
-    (1.683, 1.218)
+    (1.683, 1.221)
     """
     r = _check_radius(radius)
     head = _check_head("logistic", alpha, norm_bound, fit_intercept, 2, public_norm)
