@@ -782,7 +782,7 @@ class _Progress:
             self._say()
 
     def _watch(self) -> None:
-        pause = self._patience
+        pause = max(0.0, self._patience)
         while not self._done.wait(pause):
             self._say()
             pause = 30.0

@@ -123,8 +123,6 @@ class ExactIDDisplay:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.preprocessing import normalize
     >>> from skballdp import BallDPRidgePrototype, MAPReconstructionAuditor
@@ -364,8 +362,6 @@ class RadiusTradeoffDisplay:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from skballdp.plotting import RadiusTradeoffDisplay
     >>> display = RadiusTradeoffDisplay.from_results(
     ...     ["q50", "standard"], [[0.2, 0.5], [0.2, 0.5]], [[0.8, 0.9], [0.6, 0.8]], n_candidates=10
@@ -667,8 +663,6 @@ class EpsilonDistanceDisplay:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.preprocessing import normalize
     >>> from skballdp import BallDPRidgePrototype
@@ -847,8 +841,6 @@ class CandidatesDisplay:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.preprocessing import normalize
     >>> from skballdp import BallDPRidgePrototype

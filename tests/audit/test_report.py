@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import matplotlib
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.preprocessing import normalize
 
 from skballdp import AuditReport, BallDPRidgePrototype, MAPReconstructionAuditor
 from skballdp.audit import Check, Rate
-from skballdp.audit.report import COLUMNS, DISCLAIMER, check_table, table
+from skballdp.audit.report import COLUMNS, DISCLAIMER, QUESTIONS, check_table, table
 
 matplotlib.use("Agg")
 
@@ -269,3 +270,9 @@ def test_notebook_summary(report):
     for name, _ in report.attacks():
         assert f">{name}</th>" in shown
     ET.fromstring(shown)
+
+
+def test_documentation_explains_every_check():
+    text = (Path(__file__).parents[2] / "docs" / "auditing.md").read_text(encoding="utf-8")
+    explained = text[text.index("## Reading the report") :]
+    assert [name for name in QUESTIONS if name not in explained] == []
