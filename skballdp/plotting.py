@@ -185,12 +185,12 @@ class ExactIDDisplay:
         ValueError
             If there was no such attack; the message lists those there were.
         """
-        attacks = dict(report.attacks())
-        chosen = list(attacks) if names is None else list(names)
-        unknown = [name for name in chosen if name not in attacks]
-        if unknown or not chosen:
-            raise ValueError(f"names={names!r} must be among {', '.join(attacks)}.")
-        parts = [attacks[name] for name in chosen]
+        attacks = report.attacks()
+        known = [name for name, _ in attacks]
+        if names is not None and (len(names) == 0 or not set(names) <= set(known)):
+            raise ValueError(f"names={names!r} must be among {', '.join(known)}.")
+        shown = [(name, part) for name, part in attacks if names is None or name in names]
+        parts = [part for _, part in shown]
         # The other methods were evaluated for the supports only.
         evaluated = np.array([part in report.supports for part in parts])
         others = {
@@ -199,7 +199,7 @@ class ExactIDDisplay:
             if np.any(evaluated)
         }
         return cls(
-            names=chosen,
+            names=[name for name, _ in shown],
             rate=np.array([part.measured.rate for part in parts]),
             low=np.array([part.measured.interval[0] for part in parts]),
             high=np.array([part.measured.interval[1] for part in parts]),

@@ -67,14 +67,13 @@ dd { margin: 0 0 0 1rem; }
 }
 @media print {
   @page { margin: 1.5cm; }
-  :root { color-scheme: light; --ink: #000; --paper: #fff; --soft: #f4f4f4; --line: #999;
-    --good: #00513b; --bad: #7a2d00; }
-  body { font-size: 9.5pt; }
+  :root { font-size: 9.5pt; color-scheme: light; --ink: #000; --paper: #fff; --soft: #f4f4f4;
+    --line: #999; --good: #00513b; --bad: #7a2d00; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; border: 0; }
   .numbers { font-size: 7pt; }
   .numbers th, .numbers td { padding: .1rem .2rem; white-space: normal; position: static; }
-  figure svg { max-width: 12.5cm; }
+  figure svg { max-width: 11cm; }
   dl { columns: 2; }
   figure, tr, .numbers, .verdict, .not, dd { break-inside: avoid; }
   h2, h3, thead, dt { break-after: avoid; }
@@ -202,9 +201,9 @@ def _paragraphs(sentences: Iterable[str]) -> str:
 def _stacked(name: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose rows turn into blocks on a narrow screen."""
     body = "\n".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
+        f'<tr role="row"><th scope="row" role="rowheader">{escape(first)}</th>'
         + "".join(
-            f'<td data-label="{escape(heading)}">{escape(cell)}</td>'
+            f'<td role="cell" data-label="{escape(heading)}">{escape(cell)}</td>'
             for heading, cell in zip(headings[1:], cells, strict=True)
         )
         + "</tr>"
@@ -214,13 +213,19 @@ def _stacked(name: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def _table(kind: str, name: str, headings: Iterable[str], body: str) -> str:
-    columns = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    # Scrolling must be possible from the keyboard.
-    return (
-        f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">\n'
-        f'<table class="{kind}">\n<thead><tr>{columns}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
-        "</table>\n</div>"
+    columns = "".join(
+        f'<th scope="col" role="columnheader">{escape(heading)}</th>' for heading in headings
     )
+    # Scrolling must be possible from the keyboard; and the roles are said because browsers forget
+    # them for rows that are displayed as blocks.
+    return f"""<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">
+<table class="{kind}" role="table">
+<thead role="rowgroup"><tr role="row">{columns}</tr></thead>
+<tbody role="rowgroup">
+{body}
+</tbody>
+</table>
+</div>"""
 
 
 def _checks(report: AuditReport) -> str:
@@ -235,8 +240,8 @@ def _attacks(report: AuditReport) -> str:
     """The full table with one attack a column: fits on paper, and scrolls on a phone."""
     names, *rows = zip(*table(report), strict=True)
     body = "\n".join(
-        f'<tr><th scope="row">{escape(heading)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        f'<tr role="row"><th scope="row" role="rowheader">{escape(heading)}</th>'
+        + "".join(f'<td role="cell">{escape(cell)}</td>' for cell in cells)
         + "</tr>"
         for heading, cells in zip(COLUMNS, rows, strict=True)
     )
