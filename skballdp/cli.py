@@ -546,18 +546,19 @@ def _print_seeds(reports: list[AuditReport]) -> None:
             f"{report.bayes_success:11.4f}  {report.exact_id_bound:11.4f}  {verdict}"
         )
     summary = AuditSummary.of(reports)
+    percent = f"{100 * summary.confidence:.6g} % interval"
     low, high = summary.rate_interval
     print(
         f"\nmean rate over seeds {summary.rate:.4f} (standard deviation {summary.rate_sd:.4f}; "
-        f"95 % interval {low:.4f} to {high:.4f})"
+        f"{percent} {low:.4f} to {high:.4f})"
     )
     low, high = summary.pooled.interval
     print(
         f"pooled rate          {summary.pooled.rate:.4f} ({summary.pooled.hits} of "
-        f"{summary.pooled.trials}; 95 % interval {low:.4f} to {high:.4f})"
+        f"{summary.pooled.trials}; {percent} {low:.4f} to {high:.4f})"
     )
     low, high = summary.advantage_interval
-    print(f"pooled advantage     {summary.advantage:.4f} (95 % interval {low:.4f} to {high:.4f})")
+    print(f"pooled advantage     {summary.advantage:.4f} ({percent} {low:.4f} to {high:.4f})")
 
 
 @dataclass(frozen=True, kw_only=True)

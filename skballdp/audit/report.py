@@ -641,12 +641,14 @@ COLUMNS: dict[str, Column] = {
     ),
     "mu >=": Column(
         lambda part: part.mu_lower,
-        "Lower confidence limit of the shift that the rate implies, if the noise is Gaussian.",
+        "Lower confidence limit of the shift that the rate implies, if the noise is Gaussian; for "
+        "this distance and number of releases.",
         down,
     ),
     "epsilon >=": Column(
         lambda part: part.epsilon_lower,
-        "Lower confidence limit of epsilon that the rate implies, whatever the noise.",
+        "Lower confidence limit of epsilon that the rate implies, whatever the noise; for this "
+        "distance and number of releases.",
         down,
     ),
 }
