@@ -6,6 +6,7 @@ ones are allowed. Infinity, which standard JSON lacks, is the string ``"inf"``; 
 
 import dataclasses
 import math
+import sys
 import types
 import typing
 from typing import Any
@@ -20,7 +21,11 @@ def to_plain(value: Any) -> Any:
         return {field.name: to_plain(getattr(value, field.name)) for field in fields}
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
-    return "inf" if isinstance(value, float) and value == math.inf else value
+    if isinstance(value, float) and not math.isfinite(value):
+        if value == math.inf:
+            return "inf"
+        raise ValueError(f"{value} has no place in a record.")
+    return value
 
 
 def from_plain(kind: Any, value: Any) -> Any:
@@ -66,8 +71,11 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if kind is float:
         if value == "inf":
             return math.inf
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f'{where} must be a number or "inf".')
+        # json reads NaN, Infinity and integers of any length.
+        if not abs(value) <= sys.float_info.max:
+            raise ValueError(f'{where} must be a finite number or "inf".')
         return float(value)
     if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
         return value

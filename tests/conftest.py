@@ -6,6 +6,8 @@ from pathlib import Path
 
 # Before scipy is imported: without it scikit-learn skips its array API checks.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# No windows, neither from tests nor from examples.
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
+import time
 
 import matplotlib
 import numpy as np
@@ -21,6 +23,7 @@ from skballdp import (
     cli,
 )
 from skballdp.accounting.gaussian import mu_of
+from skballdp.accounting.reconstruction import exact_id_of_epsilon
 from skballdp.cli import load_npz, main
 
 matplotlib.use("Agg")
@@ -155,21 +158,45 @@ def test_audit_over_seeds_and_radii(embeddings, capsys):
     record = json.loads(out.read_text())
     assert record["covered_by_certificate"] is False and record["passed"] is True
     assert [report["radius"] for report in record["reports"]] == [2.0, 2.0]
-    assert "mean rate over seeds" in capsys.readouterr().out
+    rates = [report["measured"]["rate"] for report in record["reports"]]
+    assert record["summary"]["rate"] == np.mean(rates)
+    printed = capsys.readouterr().out
+    assert f"mean rate over seeds {np.mean(rates):.4f} (standard deviation" in printed
+    assert f"pooled rate          {record['summary']['pooled']['rate']:.4f}" in printed
+    assert "NOT covered by the certificate" in printed
 
 
 def test_a_failed_audit_has_status_1(embeddings, capsys, monkeypatch):
-    def failed(self):
-        return dataclasses.replace(AuditReport.from_json(text), passed=False)
-
     out = embeddings / "report.json"
     arguments = ["audit", str(embeddings / "all.npz"), "--releases", "50", "--json", str(out)]
     assert main(arguments) == 0
-    text = out.read_text()
-    monkeypatch.setattr(MAPReconstructionAuditor, "report_", property(failed), raising=False)
+    report = AuditReport.from_json(out.read_text())
+    check = dataclasses.replace(report.check("unit scale"), p_value=0.0)
+    failed = dataclasses.replace(report, checks=(check,))
+    monkeypatch.setattr(MAPReconstructionAuditor, "report_", failed, raising=False)
     monkeypatch.setattr(MAPReconstructionAuditor, "fit", lambda self, *data: self)
     assert main(arguments) == 1
-    assert "FAILED" in capsys.readouterr().out
+    assert "Verdict: FAILED: unit scale" in capsys.readouterr().out
+    assert main([*arguments, "--seeds", "2"]) == 1
+    assert "FAILED: unit scale" in capsys.readouterr().out
+    compare = ["compare", str(embeddings / "all.npz"), "--audit", "--repeats", "1"]
+    compare += ["--heads", "prototype", "--radii", "q80", "--epsilons", "2"]
+    assert main(compare) == 1
+    assert "prototype at radius q80 and epsilon 2 FAILED: unit scale" in capsys.readouterr().out
+
+
+def test_audit_writes_everything(embeddings, capsys):
+    paths = {name: embeddings / f"out.{name}" for name in ("json", "html", "png", "markdown")}
+    options = [option for name, path in paths.items() for option in (f"--{name}", str(path))]
+    options += ["--releases", "50", "--supports", "2", "--jobs", "1"]
+    assert main(["audit", str(embeddings / "all.npz"), *options]) == 0
+    report = AuditReport.from_json(paths["json"].read_text())
+    report.to_html(embeddings / "again.html")
+    assert paths["html"].read_text() == (embeddings / "again.html").read_text()
+    assert paths["png"].read_bytes().startswith(b"\x89PNG")
+    assert paths["markdown"].read_text() == report.to_markdown()
+    printed = capsys.readouterr().out
+    assert all(f"report written to {path}" in printed for path in paths.values())
 
 
 def test_audit_refusals(embeddings, capsys):
@@ -199,12 +226,119 @@ def test_audit_refusals(embeddings, capsys):
         [X, y, "--candidates", "500"],
         [X, y, "--radius", "0.001"],
         [X, y, "--epsilon", "nan"],
+        [X, y, "--seeds", "2", "--html", str(embeddings / "out.html")],
+        [X, y, "--png", str(embeddings / "no" / "folder.png")],
+        [X, y, "--json", str(embeddings / "no" / "folder.json")],
     ]
     for case in cases:
         assert main(["audit", *case]) == 2, case
         captured = capsys.readouterr()
         assert captured.err.startswith("error: ") and captured.err.count("\n") == 1, case
         assert "a,b" not in captured.err
+
+
+def test_pictures_without_matplotlib_are_refused_at_once(embeddings, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setattr(MAPReconstructionAuditor, "fit", lambda *_: pytest.fail("too late"))
+    file = str(embeddings / "all.npz")
+    for case in (["audit", file, "--html"], ["audit", file, "--png"], ["compare", file, "--png"]):
+        assert main([*case, str(embeddings / "out")]) == 2
+        assert "pip install 'skballdp[plot]'" in capsys.readouterr().err
+
+
+def test_interrupts_are_no_tracebacks(npz, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_npz", interrupt)
+    assert main(["fit", str(npz)]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+COMPARE = ["--delta", "1e-4", "--public-fraction", "0.5", "--radii", "standard, 0.5,q80"]
+
+
+def test_compare(npz, tmp_path, capsys):
+    out, png = tmp_path / "table.json", tmp_path / "frontier.png"
+    options = ["--heads", "prototype,hinge", "--epsilons", "1,8,1", "--candidates", "4"]
+    options += ["--repeats", "3", "--json", str(out), "--png", str(png)]
+    assert main(["compare", str(npz), *COMPARE, *options]) == 0
+    record = json.loads(out.read_text())
+    assert record["covered_by_certificate"] is False and record["n_candidates"] == 4
+    rows = record["rows"]
+    combinations = [(row["head"], row["policy"], row["epsilon"]) for row in rows]
+    policies = [(policy, epsilon) for policy in ("standard", "0.5", "q80") for epsilon in (1, 8)]
+    assert combinations == [(head, *pair) for head in ("prototype", "hinge") for pair in policies]
+    for row in rows:
+        assert 0 <= row["accuracy"] <= 1 and row["noise"] > 0 and row["rate"] is None
+        assert (row["radius"] == 2.0) == (row["policy"] == "standard")
+        bound = exact_id_of_epsilon(row["epsilon"], n_candidates=4, delta=1e-4)
+        assert row["certificate"] == pytest.approx(bound, rel=1e-6)
+        dominated = any(
+            other["accuracy"] >= row["accuracy"]
+            and other["epsilon"] <= row["epsilon"]
+            and other["radius"] >= row["radius"]
+            and (other["accuracy"], other["epsilon"], other["radius"])
+            != (row["accuracy"], row["epsilon"], row["radius"])
+            for other in rows
+        )
+        assert row["on_frontier"] is not dominated
+    printed = capsys.readouterr().out
+    assert "NOT covered by any certificate" in printed
+    lines = [line for line in printed.splitlines() if re.match(r" [* ] (prototype|hinge) ", line)]
+    assert [line[1] == "*" for line in lines] == [row["on_frontier"] for row in rows]
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_attacks_too(embeddings, tmp_path, capsys):
+    out, png = tmp_path / "table.json", tmp_path / "frontier.png"
+    options = ["--heads", "prototype", "--radii", "q80", "--epsilons", "1,inf", "--repeats", "2"]
+    options += ["--audit", "--json", str(out), "--png", str(png)]
+    assert main(["compare", str(embeddings / "all.npz"), *options]) == 0
+    finite, silent = json.loads(out.read_text())["rows"]
+    low, high = finite["interval"]
+    assert low < finite["rate"] < high < 1
+    assert silent["epsilon"] == "inf" and silent["rate"] == silent["certificate"] == 1.0
+    captured = capsys.readouterr()
+    assert f"{finite['rate']:.4f} ({low:.4f} to {high:.4f})" in captured.out
+    assert captured.err.count("warning: ") == 1
+
+
+def test_the_frontier():
+    points = [(0.9, -0.2, 1.0), (0.8, -0.2, 1.0), (0.8, -0.2, 2.0), (0.7, -0.1, 1.0)]
+    assert cli._frontier(points) == [True, False, True, True]
+    assert cli._frontier([(0.9, -0.2), (0.9, -0.2 + 1e-13)]) == [True, True]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--heads", "prototype,forest"],
+        ["--radii", "wide"],
+        ["--epsilons", "1,,2"],
+        ["--repeats", "two"],
+    ],
+)
+def test_compare_bad_usage(option, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", *option])
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_compare_refusals(npz, tmp_path, capsys):
+    cases = [
+        ["--repeats", "0"],
+        ["--candidates", "1"],
+        ["--epsilons", "-1"],
+        ["--public-fraction", "0"],
+        ["--json", str(tmp_path / "no" / "folder.json")],
+    ]
+    for case in cases:
+        assert main(["compare", str(npz), *COMPARE, *case]) == 2, case
+        error = capsys.readouterr().err
+        assert error.startswith("error: ") and error.count("\n") == 1, (case, error)
+    assert main(["compare", str(tmp_path / "missing.npz")]) == 2
 
 
 def test_calibrate(capsys):
@@ -219,11 +353,13 @@ def test_calibrate(capsys):
         assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_demo(tmp_path, capsys):
+def test_demo(tmp_path, capsys, monkeypatch):
+    policies = ("standard", "q50")
+    monkeypatch.setattr(cli, "_POLICIES", policies)
     png = tmp_path / "demo.png"
     assert main(["demo", "--png", str(png)]) == 0
     printed = capsys.readouterr().out
-    for policy in ("standard", "q95", "q80", "q50"):
+    for policy in policies:
         assert f"\n{policy} " in printed
     assert png.read_bytes().startswith(b"\x89PNG")
 
@@ -235,11 +371,24 @@ def test_demo_without_matplotlib(capsys, monkeypatch):
     assert "pip install 'skballdp[plot]'" in capsys.readouterr().out
 
 
-def test_progress_goes_to_standard_error(capsys, monkeypatch):
-    clock = iter([0.0, 1.0, 3.0])
-    monkeypatch.setattr(cli.time, "monotonic", lambda: next(clock))
-    progress = cli._progress()
-    progress("early")
-    progress("late")
+def test_progress_goes_to_standard_error(capsys):
+    with cli._Progress(patience=3600.0) as progress:
+        progress("early")
     captured = capsys.readouterr()
-    assert captured.out == "" and "early" not in captured.err and "late" in captured.err
+    assert captured.out == captured.err == ""
+    with cli._Progress(patience=-1.0) as progress:
+        progress("late")
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.endswith(" s] late\n")
+
+
+def test_progress_of_a_long_step(capsys):
+    with cli._Progress(patience=0.05) as progress:
+        progress("long")
+        text = ""
+        for _ in range(6000):  # the thread that watches says it
+            text += capsys.readouterr().err
+            if text:
+                break
+            time.sleep(0.01)
+    assert text.endswith(" s] long\n")

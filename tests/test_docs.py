@@ -50,9 +50,9 @@ def test_everything_public_has_a_docstring(name):
 
 
 def is_documented_api(name):
-    """What is reachable from the top level, `skballdp.accounting` or `skballdp.labels`."""
+    """What is reachable from the top level, `accounting`, `labels` or `plotting`."""
     top = {getattr(skballdp, public) for public in skballdp.__all__}
-    packages = ("skballdp.accounting.", "skballdp.labels.")
+    packages = ("skballdp.accounting.", "skballdp.labels.", "skballdp.plotting.")
     owner = OBJECTS.get(name.rsplit(".", 1)[0])
     return OBJECTS[name] in top or owner in top or name.startswith(packages)
 
@@ -81,7 +81,8 @@ def code_blocks(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages_run(page):
+def test_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     names = {}
     for block in code_blocks(page):
         exec(compile(block, str(page), "exec"), names)

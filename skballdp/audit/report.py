@@ -1,15 +1,16 @@
 """What an audit found, as frozen records with a readable text, a table and JSON."""
 
 import dataclasses
-import html
 import json
+import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from skballdp._records import from_plain, to_plain
+from skballdp._text import down, up
 
 __all__ = [
     "ApproximateReport",
@@ -59,6 +60,12 @@ class Rate:
     trials: int
     rate: float
     interval: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hits <= self.trials or self.rate != self.hits / max(self.trials, 1):
+            raise ValueError(
+                f"rate={self.rate!r} is not that of hits={self.hits!r} in trials={self.trials!r}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +239,10 @@ class Check:
     name: str
     p_value: float
     level: float
+
+    def __post_init__(self) -> None:
+        if self.name not in QUESTIONS:
+            raise ValueError(f"name={self.name!r} must be one of {', '.join(QUESTIONS)}.")
 
     @property
     def passed(self) -> bool:
@@ -488,7 +499,32 @@ class AuditReport:
         return "\n".join(_text(self))
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        from skballdp.audit.html import summary
+
+        return summary(self)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the measured rates beside the blind guess, the best attack and the bounds.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            As in `skballdp.plotting.ExactIDDisplay.plot`.
+
+        Returns
+        -------
+        skballdp.plotting.ExactIDDisplay
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing; the message names the command that installs it.
+        """
+        from skballdp.plotting import ExactIDDisplay
+
+        return ExactIDDisplay.from_report(self).plot(ax, **kwargs)
 
     def to_markdown(self) -> str:
         """Return the report as Markdown: promise, verdict, and the full tables.
@@ -520,64 +556,171 @@ class AuditReport:
         Path(path).write_text(page(self), encoding="utf-8")
 
 
-# Columns of the tables: heading, and the value of one attack.
-_COLUMNS: dict[str, Callable[[SupportReport], float]] = {
-    "distance": lambda part: part.distance,
-    "releases": lambda part: part.n_seen,
-    "candidates": lambda part: part.n_candidates,
-    "distinct": lambda part: part.n_distinct,
-    "blind": lambda part: part.kappa,
-    "hits": lambda part: part.measured.hits,
-    "trials": lambda part: part.measured.trials,
-    "rate": lambda part: part.measured.rate,
-    "low": lambda part: part.measured.interval[0],
-    "high": lambda part: part.measured.interval[1],
-    "null": lambda part: part.null.rate,
-    "advantage": lambda part: part.advantage,
-    "advantage low": lambda part: part.advantage_interval[0],
-    "advantage high": lambda part: part.advantage_interval[1],
-    "advantage bound": lambda part: part.advantage_bound,
-    "best attack": lambda part: part.bayes_success,
-    "error": lambda part: part.bayes_error,
-    "support bound": lambda part: part.support_bound,
-    "certificate": lambda part: part.exact_id_bound,
-    "shift": lambda part: part.shift,
-    "shift bound": lambda part: part.shift_bound,
-    "mu >=": lambda part: part.mu_lower,
-    "eps >=": lambda part: part.epsilon_lower,
+@dataclass(frozen=True)
+class Column:
+    """One column of the tables: the value for an attack, how it is written, what it means."""
+
+    value: Callable[[SupportReport], float]
+    meaning: str
+    write: Callable[[float], str] = "{:.4g}".format
+
+
+# Bounds are rounded up and lower limits down: neither must look better in print than it is.
+COLUMNS: dict[str, Column] = {
+    "distance": Column(
+        lambda part: part.distance,
+        "Radius of the ball that holds the candidates, in the unit of the rows.",
+    ),
+    "releases": Column(
+        lambda part: part.n_seen, "Releases of the same data that the attacker has.", "{:d}".format
+    ),
+    "candidates": Column(
+        lambda part: part.n_candidates, "Records that the attacker chooses from.", "{:d}".format
+    ),
+    "distinct": Column(
+        lambda part: part.n_distinct,
+        "How many of them lead to different parameters; nobody can tell the others apart.",
+        "{:d}".format,
+    ),
+    "blind": Column(
+        lambda part: part.kappa,
+        "Success of the best guess without the release: probability of the likeliest candidate.",
+    ),
+    "hits": Column(
+        lambda part: part.measured.hits, "Right guesses in simulated releases.", "{:d}".format
+    ),
+    "trials": Column(lambda part: part.measured.trials, "Simulated releases.", "{:d}".format),
+    "rate": Column(
+        lambda part: part.measured.rate, "Measured success of the attack: hits over trials."
+    ),
+    "low": Column(
+        lambda part: part.measured.interval[0],
+        "Lower end of the confidence interval of the rate.",
+        down,
+    ),
+    "high": Column(lambda part: part.measured.interval[1], "Its upper end.", up),
+    "null": Column(
+        lambda part: part.null.rate,
+        "Success of the same attack on releases that do not depend on the target. Up to chance it "
+        "is at most the blind guess; more would mean that the attack peeks.",
+    ),
+    "advantage": Column(
+        lambda part: part.advantage, "Rate minus null: what the release adds to guessing."
+    ),
+    "advantage low": Column(
+        lambda part: part.advantage_interval[0], "Lower end of its confidence interval.", down
+    ),
+    "advantage high": Column(lambda part: part.advantage_interval[1], "Its upper end.", up),
+    "advantage bound": Column(
+        lambda part: part.advantage_bound, "Upper bound on the advantage, these candidates.", up
+    ),
+    "best attack": Column(
+        lambda part: part.bayes_success,
+        "Success of the best attack there can be on these candidates (Bayes). The rate differs "
+        "from it by chance only.",
+    ),
+    "error": Column(
+        lambda part: part.bayes_error,
+        "Standard error of the best attack's success; 0 where it has a closed form.",
+        up,
+    ),
+    "support bound": Column(
+        lambda part: part.support_bound, "Upper bound on the success, for these candidates.", up
+    ),
+    "certificate": Column(
+        lambda part: part.exact_id_bound,
+        "Upper bound on the success, for any candidates in such a ball: what is promised.",
+        up,
+    ),
+    "shift": Column(
+        lambda part: part.shift,
+        "How far a candidate moves the exact parameters, at most, in units of the noise.",
+    ),
+    "shift bound": Column(
+        lambda part: part.shift_bound, "What the certificate says that this is at most.", up
+    ),
+    "mu >=": Column(
+        lambda part: part.mu_lower,
+        "Lower confidence limit of the shift that the rate implies, if the noise is Gaussian; for "
+        "this distance and number of releases.",
+        down,
+    ),
+    "epsilon >=": Column(
+        lambda part: part.epsilon_lower,
+        "Lower confidence limit of epsilon that the rate implies, whatever the noise; for this "
+        "distance and number of releases.",
+        down,
+    ),
 }
-_COUNTS = ("releases", "candidates", "distinct", "hits", "trials")
-_SHORT = ("rate", "null", "best attack", "support bound", "certificate", "mu >=", "eps >=")
+_SHORT = ("distinct", "rate", "null", "best attack", "support bound", "certificate", "mu >=")
+
+DISCLAIMER = (
+    "Computed from private records; NOT covered by the certificate. Publishing it is a separate "
+    "decision."
+)
 
 
-def table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
-    """Headings and formatted rows of the full table: one attack a row, its name first."""
-    rows = []
-    for name, part in report.attacks():
-        values = {heading: value(part) for heading, value in _COLUMNS.items()}
-        rows.append(
-            [name]
-            + [f"{v:d}" if heading in _COUNTS else f"{v:.4g}" for heading, v in values.items()]
-        )
-    return ["attack", *_COLUMNS], rows
+def table(report: AuditReport, headings: Sequence[str] = tuple(COLUMNS)) -> list[list[str]]:
+    """Formatted rows, one attack each: its name, then the values of some columns."""
+    return [
+        [name, *(COLUMNS[heading].write(COLUMNS[heading].value(part)) for heading in headings)]
+        for name, part in report.attacks()
+    ]
+
+
+def check_table(report: AuditReport) -> list[list[str]]:
+    """Formatted rows, one check each: name, question, p-value, level and result."""
+    return [
+        [
+            check.name,
+            check.question,
+            f"{check.p_value:.3g}",
+            f"{check.level:.1g}",
+            "passed" if check.passed else "FAILED",
+        ]
+        for check in report.checks
+    ]
+
+
+def verdict(report: AuditReport) -> str:
+    """Whether the audit passed, in one line."""
+    result = "passed" if report.passed else f"FAILED: {', '.join(report.failed_checks)}"
+    false_alarm = up(report.false_alarm_rate, 2)
+    return f"{result} (a correct estimator fails with probability at most {false_alarm})"
+
+
+def _percent(report: AuditReport) -> str:
+    return f"{100 * report.confidence:.6g} %"
 
 
 def promise(report: AuditReport) -> list[str]:
     """What was promised and what was found, in sentences."""
+    opening = "If it were not void, the" if report.voided_by else "The"
+    if report.epsilon == math.inf:
+        sentences = [
+            f"This {report.estimator} adds no noise (epsilon is infinite): its certificate "
+            "promises nothing, and whoever knows all other records finds this one."
+        ]
+    else:
+        sentences = [
+            f"{opening} certificate of this {report.estimator} promises: whoever sees the model, "
+            "and knows every training record but one, can hardly tell that record from another "
+            f"with the same label at most {down(report.radius)} away. No outcome is more than "
+            "e^epsilon times as likely with one as with the other, up to delta, with epsilon = "
+            f"{up(report.epsilon)} and delta = {up(report.delta)}. Labels, the number of records "
+            "and larger differences are not hidden.",
+            f"Given {report.supports[0].n_candidates} candidates for the record, in a ball of "
+            f"radius {report.supports[0].distance:.4g}, an attacker names it with probability at "
+            f"most {up(report.exact_id_bound)}; without the model, {report.kappa:.4g}.",
+        ]
     low, high = report.exact_id_interval
-    interval = f"{report.confidence:.0%} interval {low:.4f} to {high:.4f}"
     origin = "synthetic candidates" if report.synthetic else "candidates from the pool"
-    sentences = [
-        f"The certificate of this {report.estimator} promises epsilon {report.epsilon:g} and delta "
-        f"{report.delta:g} for replacing a record by another with the same label at a distance of "
-        f"at most {report.radius:.4g}. Somebody who knows all other records and has "
-        f"{report.supports[0].n_candidates} candidates for this one then names it with probability "
-        f"at most {report.exact_id_bound:.4f}; without the release he succeeds with probability "
-        f"{report.kappa:.4f}.",
+    sentences.append(
         f"The exact attack on {len(report.supports)} sets of {origin} ({report.selection}) "
-        f"succeeded with rate {report.exact_id_rate:.4f} ({interval}); the best possible attack on "
-        f"them has {report.bayes_success:.4f}.",
-    ]
+        f"succeeded with rate {report.exact_id_rate:.4f} ({_percent(report)} interval "
+        f"{down(low)} to {up(high)}); the best possible attack on them has "
+        f"{report.bayes_success:.4f}."
+    )
     if report.passed:
         sentences.append(
             "Nothing was found that contradicts the promise. An audit cannot prove it: it looks at "
@@ -588,79 +731,60 @@ def promise(report: AuditReport) -> list[str]:
     return sentences
 
 
-DISCLAIMER = (
-    "Computed from private records; NOT covered by the certificate. Publishing it is a separate "
-    "decision."
-)
-
-
-def _text(report: AuditReport) -> Iterator[str]:
-    title = f"Audit of a {report.estimator}"
-    yield from (title, "=" * len(title), "", *textwrap.wrap(DISCLAIMER, 88), "")
-    verdict = "passed" if report.passed else "FAILED"
+def key_numbers(report: AuditReport) -> list[tuple[str, str, str]]:
+    """Name, value and a note of the numbers to read first."""
     low, high = report.exact_id_interval
     gain_low, gain_high = report.advantage_interval
-    yield (
-        f"Verdict: {verdict} (a correct estimator fails with probability at most "
-        f"{report.false_alarm_rate:g})"
-    )
-    yield ""
-    rows = [
+    interval = f"{_percent(report)} interval"
+    methods = ", ".join(f"{name} {up(bound)}" for name, bound in report.certificates)
+    return [
         (
             "promise",
-            f"epsilon {report.epsilon:g}, delta {report.delta:g} at radius {report.radius:.4g}",
+            f"epsilon {up(report.epsilon)}, delta {up(report.delta)}",
+            f"at radius {down(report.radius)}",
         ),
+        ("measured rate", f"{report.exact_id_rate:.4f}", f"{interval} {down(low)} to {up(high)}"),
+        ("best attack", f"{report.bayes_success:.4f}", "mean over the supports"),
+        ("certificate", up(report.exact_id_bound), methods),
+        ("blind guess", f"{report.kappa:.4f}", f"null arm {report.null.rate:.4f}"),
         (
-            "measured rate",
-            f"{report.exact_id_rate:.4f}   ({report.confidence:.0%} interval {low:.4f} to "
-            f"{high:.4f})",
+            "advantage",
+            f"{report.advantage:.4f}",
+            f"{interval} {down(gain_low)} to {up(gain_high)}",
         ),
-        ("best attack", f"{report.bayes_success:.4f}"),
-        ("certificate", f"{report.exact_id_bound:.4f}   {_methods(report)}"),
-        ("blind guess", f"{report.kappa:.4f}   (null arm {report.null.rate:.4f})"),
-        ("advantage", f"{report.advantage:.4f}   ({gain_low:.4f} to {gain_high:.4f})"),
         (
             "at least",
-            f"mu {report.mu_lower:.4g}, epsilon {report.epsilon_lower:.4g}   "
-            f"({report.confidence:.0%} confidence)",
+            f"mu {down(report.mu_lower)}, epsilon {down(report.epsilon_lower)}",
+            f"{_percent(report)} confidence",
         ),
     ]
-    yield from (f"  {name:17s}{value}" for name, value in rows)
-    origin = "synthetic candidates" if report.synthetic else "candidates from the pool"
-    yield ""
-    yield (
-        f"  {len(report.supports)} supports of {report.supports[0].n_candidates} {origin} "
-        f"({report.selection}), {report.n_releases} releases a candidate"
-    )
-    yield ""
-    headings, cells = table(report)
-    chosen = [headings.index(heading) for heading in ("distinct", *_SHORT)]
-    widths = [max(6, len(headings[k])) + 2 for k in chosen]
-    for row in (["", *headings[1:]], *cells):
-        columns = (f"{row[k]:>{width}s}" for k, width in zip(chosen, widths, strict=True))
-        yield f"  {row[0]:14s}{''.join(columns)}"
-    for sentence in _other_attacks(report):
-        yield from ("", *textwrap.wrap(sentence, 88, initial_indent="  ", subsequent_indent="  "))
-    yield ""
-    yield "  check                             p-value   fails below"
-    for check in report.checks:
-        failed = "" if check.passed else "   FAILED"
-        yield f"  {check.name:32s} {check.p_value:8.3g}   {check.level:11.1g}{failed}"
-    for sentence in report.voided_by:
-        yield from ("", *textwrap.wrap(f"The certificate is void: {sentence}.", 88))
 
 
-def _methods(report: AuditReport) -> str:
-    """The certificates that are not the smallest."""
-    others = [f"{name} {bound:.4f}" for name, bound in report.certificates]
-    return f"({', '.join(others)})"
+APPROXIMATE = ("within eta of the target", "eta", "rate", "low", "high", "blind", "certificate")
 
 
-def _other_attacks(report: AuditReport) -> Iterator[str]:
-    """Sentences on what is not in the table."""
-    for name, part in report.attacks():
-        if part.approximate is not None:
-            yield f"{name}: {_within(part.approximate)}"
+def approximate_table(report: AuditReport) -> list[list[str]]:
+    """Formatted rows under the headings `APPROXIMATE`, one for each attack that had an eta."""
+    parts = [(name, part.approximate) for name, part in report.attacks()]
+    if report.inversion is not None:
+        parts.append(("inversion with noise", report.inversion.approximate))
+    return [
+        [
+            name,
+            f"{part.eta:.4g}",
+            f"{part.measured.rate:.4g}",
+            down(part.measured.interval[0]),
+            up(part.measured.interval[1]),
+            f"{part.kappa:.4g}",
+            up(part.bound),
+        ]
+        for name, part in parts
+        if part is not None
+    ]
+
+
+def other_attacks(report: AuditReport) -> Iterator[str]:
+    """Sentences on what is in no table."""
     if report.inversion is not None:
         inverse = report.inversion
         text = (
@@ -668,8 +792,8 @@ def _other_attacks(report: AuditReport) -> Iterator[str]:
         )
         if inverse.approximate is not None:
             text += (
-                f" With noise, uniform prior in a ball of radius {inverse.distance:.4g} in "
-                f"dimension {inverse.n_features}: {_within(inverse.approximate)}"
+                f" With noise its targets are uniform in a ball of radius {inverse.distance:.4g} "
+                f"in dimension {inverse.n_features}."
             )
         yield text
     if report.unknown_label is not None:
@@ -685,57 +809,77 @@ def _other_attacks(report: AuditReport) -> Iterator[str]:
         if fits.digits is not None:
             text += (
                 f" Digits named the hidden one of {fits.n_hidden} candidates in {fits.digits.hits} "
-                f"(certificate {fits.digits_bound:.3g})."
+                f"of {fits.digits.trials} (certificate {up(fits.digits_bound)})."
             )
         yield text
+    else:
+        yield "No real fits were tested (n_fits=0): the noise is taken to be what is claimed."
 
 
-def _within(part: ApproximateReport) -> str:
-    low, high = part.measured.interval
-    return (
-        f"success within {part.eta:.4g} of the target {part.measured.rate:.4f} ({low:.4f} to "
-        f"{high:.4f}), certificate {part.bound:.4f}, blind {part.kappa:.4f}."
+def _text(report: AuditReport) -> Iterator[str]:
+    title = f"Audit of a {report.estimator}"
+    yield from (title, "=" * len(title), "", *textwrap.wrap(DISCLAIMER, 88), "")
+    yield from (*textwrap.wrap(f"Verdict: {verdict(report)}", 88), "")
+    for sentence in report.voided_by:
+        yield from (*textwrap.wrap(f"The certificate is void: {sentence}.", 88), "")
+    for name, value, note in key_numbers(report):
+        yield f"  {name:17s}{value:32s}{note}"
+    origin = "synthetic candidates" if report.synthetic else "candidates from the pool"
+    yield ""
+    yield (
+        f"  {len(report.supports)} supports of {report.supports[0].n_candidates} {origin} "
+        f"({report.selection}), {report.n_releases} releases a candidate"
     )
+    yield ""
+    yield from _text_table(["", *_SHORT], table(report, _SHORT))
+    if within := approximate_table(report):
+        yield ""
+        yield from _text_table(APPROXIMATE, within)
+    for sentence in other_attacks(report):
+        yield from ("", *textwrap.wrap(sentence, 88, initial_indent="  ", subsequent_indent="  "))
+    yield ""
+    yield "  check                             p-value   fails below"
+    for name, _, p_value, level, result in check_table(report):
+        failed = "" if result == "passed" else f"   {result}"
+        yield f"  {name:32s} {p_value:>8s}   {level:>11s}{failed}"
+
+
+def _text_table(headings: Sequence[str], cells: list[list[str]]) -> Iterator[str]:
+    first = 2 + max(len(row[0]) for row in (headings, *cells))
+    widths = [max(8, len(heading)) + 2 for heading in headings[1:]]
+    for row in (headings, *cells):
+        columns = (f"{cell:>{width}s}" for cell, width in zip(row[1:], widths, strict=True))
+        yield f"  {row[0]:{first}s}{''.join(columns)}"
 
 
 def _markdown(report: AuditReport) -> Iterator[str]:
     yield f"# Audit of a {report.estimator}"
     yield from ("", f"**{DISCLAIMER}**", "")
-    verdict = "passed" if report.passed else "FAILED"
-    yield (
-        f"**Verdict: {verdict}** (a correct estimator fails with probability at most "
-        f"{report.false_alarm_rate:g})"
-    )
-    for sentence in promise(report):
-        yield from ("", sentence)
+    yield f"**Verdict: {verdict(report)}**"
     for sentence in report.voided_by:
         yield from ("", f"**The certificate is void: {sentence}.**")
+    for sentence in promise(report):
+        yield from ("", sentence)
+    yield ""
+    yield from _markdown_table(["", "value", "note"], key_numbers(report))
     yield from ("", "## Attacks", "")
-    headings, cells = table(report)
-    yield from _markdown_table(headings, cells)
-    for sentence in _other_attacks(report):
+    yield from _markdown_table(["attack", *COLUMNS], table(report))
+    if within := approximate_table(report):
+        yield ""
+        yield from _markdown_table(APPROXIMATE, within)
+    for sentence in other_attacks(report):
         yield from ("", sentence)
     yield from ("", "## Checks", "")
     yield from _markdown_table(
-        ["check", "question", "p-value", "fails below", "result"],
-        [
-            [
-                check.name,
-                check.question,
-                f"{check.p_value:.3g}",
-                f"{check.level:.1g}",
-                "passed" if check.passed else "**FAILED**",
-            ]
-            for check in report.checks
-        ],
+        ["check", "question", "p-value", "fails below", "result"], check_table(report)
     )
 
 
-def _markdown_table(headings: list[str], cells: list[list[str]]) -> Iterator[str]:
+def _markdown_table(headings: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(headings)} |"
     yield "|" + "---|" * len(headings)
     yield from (f"| {' | '.join(row)} |" for row in cells)
 
 
 def _row(part: SupportReport) -> dict[str, float]:
-    return {heading: value(part) for heading, value in _COLUMNS.items()}
+    return {heading: column.value(part) for heading, column in COLUMNS.items()}
