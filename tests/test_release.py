@@ -188,6 +188,19 @@ def test_calibration_does_not_depend_on_the_rows(head, blobs):
 
 
 @heads
+def test_underflow_in_the_rows_is_never_reported(head, blobs):
+    """Else it would decide, by the rows, whether there is a release."""
+    X, y = blobs
+    rng = np.random.default_rng(3)
+    X = X * 10.0 ** rng.integers(-200, 140, size=(len(X), 1))
+    clf = clone(head).set_params(radius=0.5, delta=1e-3)
+    with np.errstate(all="raise"):
+        clf.fit(X, y)
+        clf.exact_optimum(sp.csr_array(X), y)
+        clf.neighbour_optima(X, y, 0, X[:3])
+
+
+@heads
 def test_the_protocol_stores_nothing(head, blobs):
     X, y = blobs
     head = clone(head)
