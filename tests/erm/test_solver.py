@@ -196,6 +196,17 @@ def test_gradient_descent_takes_over(loss, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_descent_does_not_take_over_where_it_would_never_end(loss, monkeypatch):
+    # Of a million steps and more; the fast method goes on instead.
+    X, codes = _data(loss)
+    monkeypatch.setattr(solver, "_LARGEST_GRAM", 3)  # no model of the curvature: many passes
+    monkeypatch.setattr(solver, "_MAX_PASSES", 20)
+    monkeypatch.setattr(solver, "_gradient_descent", None)
+    theta = minimize(Objective.of(loss, _rows(X), codes, alpha=1e-6), tolerance=1e-9, max_norm=FAR)
+    assert np.linalg.norm(_gradient(theta, loss, X, codes, alpha=1e-6)) <= 1.001e-9
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_a_misleading_model_of_the_curvature_does_no_harm(loss, monkeypatch):
     # Directions that are useless, or not even descent directions.
     X, codes = _data(loss)
