@@ -276,13 +276,34 @@ def test_a_class_without_records(cls):
         ("class_weight", {0: 1.0, 1: "a", 2: 1.0}, TypeError),
         ("public_coef", np.zeros((2, 6)), ValueError),
         ("public_coef", np.full((3, 6), math.nan), ValueError),
+        ("public_coef", np.full((3, 6), math.inf), ValueError),
+        ("public_coef", np.full((3, 6), 1e51), ValueError),
+        ("public_coef", [[1.0] * 6, [1.0], [1.0] * 6], ValueError),
+        ("public_coef", np.zeros((3, 6), dtype=object), ValueError),
+        ("public_coef", np.zeros((3, 6), dtype=complex), ValueError),
         ("public_intercept", np.zeros(2), ValueError),
+        ("public_intercept", 0.0, ValueError),
+        ("class_weight", {0: 1.0, 1: math.nan, 2: 1.0}, ValueError),
+        ("class_weight", {0: 1.0, 1: math.inf, 2: 1.0}, ValueError),
     ],
 )
 def test_bad_parameters(cls, name, value, error):
     X, y = problem(3)
     with pytest.raises(error, match=name):
         cls(0.5, **{name: value}).fit(X, y)
+
+
+@both
+def test_messages_name_what_is_wrong(cls):
+    X, y = problem(3)
+    for class_weight, message in (
+        ({0: 1.0, 1: 1.0, "cat": 1.0}, r"lacks 1 and has 1 unknown ones \('cat'\)\. Add"),
+        ({0: 1.0, 1: -2.0, 2: 1.0}, r"class_weight\[1\] must be .*, got -2\.0\. Leave"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cls(0.5, class_weight=class_weight).fit(X, y)
+    with pytest.raises(ValueError, match=r"array of real numbers .* object of type list"):
+        cls(0.5, public_coef=[[1.0], []]).fit(X, y)
 
 
 @both
