@@ -396,8 +396,10 @@ def _lbfgs(
     theta = result.reshape(inner)
     step, scale = np.ones_like(value), np.ones_like(value)
     history: list[tuple[np.ndarray, ...]] = []
-    conditioning = objective.curvature_bound / objective.alpha
-    max_passes = int(_MAX_PASSES * max(1.0, conditioning / 1000))
+    max_passes = _MAX_PASSES
+    if reduction == 0:  # a rough start is not worth more
+        conditioning = objective.curvature_bound / objective.alpha
+        max_passes = int(_MAX_PASSES * max(1.0, conditioning / 1000))
     for passes in range(max_passes + 1):
         done = np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
         stuck = ~done & ((step < 1e-9).any(axis=(1, 2)) | (passes == max_passes))
