@@ -177,6 +177,14 @@ def test_noise_beyond_float64_is_refused(blobs):
 
 
 @heads
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_noise_below_the_spacing_of_floats_is_refused(head, blobs, noise):
+    clf = clone(head).set_params(noise=noise, epsilon=1e30)
+    with pytest.raises(CertificationError, match="too small to be added"):
+        clf.fit(*blobs)
+
+
+@heads
 def test_calibration_does_not_depend_on_the_rows(head, blobs):
     X, y = blobs
     rng = np.random.default_rng(0)

@@ -9,7 +9,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from skballdp.erm.sensitivity import gradient_gap, hinge_effective_gap, minimizer_radius
+from skballdp.erm.sensitivity import (
+    gradient_gap,
+    hinge_effective_gap,
+    linear_sensitivity,
+    minimizer_radius,
+)
 from tests.conftest import load_goldens
 
 
@@ -813,3 +818,29 @@ def test_input_kinds_accepted():
     assert gradient_gap("logistic", radius=10**400, alpha=1, norm_bound=1) == gradient_gap(
         "logistic", radius=2, alpha=1, norm_bound=1
     )
+
+
+@pytest.mark.parametrize("weight_max", [1.0, 7.0])
+@pytest.mark.parametrize("public_norm", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "loss, n_classes", [("logistic", 2), ("softmax", 4), ("squared_hinge", 2), ("squared_hinge", 4)]
+)
+def test_sensitivity_is_weight_times_gap_over_alpha_n(loss, n_classes, public_norm, weight_max):
+    shape = {"radius": 0.05, "alpha": 0.03, "norm_bound": 1.0}
+    gap = gradient_gap(loss, n_classes=n_classes, public_norm=public_norm, **shape)
+    if loss == "squared_hinge" and public_norm == 0:
+        effective = hinge_effective_gap(n_samples=5000, weight_max=weight_max, **shape)
+        assert effective > hinge_effective_gap(n_samples=5000, **shape) or weight_max == 1
+        smaller = effective * (math.sqrt(n_classes) if n_classes > 2 else 1.0)
+        assert smaller < 0.95 * gap
+        gap = smaller
+    delta = linear_sensitivity(
+        loss,
+        n_samples=5000,
+        n_classes=n_classes,
+        public_norm=public_norm,
+        weight_max=weight_max,
+        **shape,
+    )
+    expected = weight_max * gap / (0.03 * 5000)
+    assert expected <= delta <= expected * (1 + 1e-14)
