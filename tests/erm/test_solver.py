@@ -196,6 +196,15 @@ def test_gradient_descent_takes_over(loss, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_steps_of_gradient_descent_are_short_enough_for_any_rows(loss, intercept):
+    X, codes = _data(loss)
+    objective = Objective.of(loss, _rows(X, 2.0), codes, alpha=0.3, fit_intercept=intercept)
+    c = {BinaryLogistic: 1 / 4, Softmax: 1 / 2, SquaredHinge: 2}[type(loss)]
+    assert objective.curvature_bound == pytest.approx(0.3 + c * (4 + intercept), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_gradient_descent_does_not_take_over_where_it_would_never_end(loss, monkeypatch):
     # Of a million steps and more; the fast method goes on instead.
     X, codes = _data(loss)
