@@ -196,6 +196,20 @@ def test_gradient_descent_takes_over(loss, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_descent_starts_again_from_zero_where_its_proof_needs_it(loss, monkeypatch):
+    X, codes = _data(loss)
+    objective = Objective.of(loss, _rows(X), codes, alpha=1.0)
+    far = np.full((1, *objective.center.shape), 100.0)
+    visited = []
+    call = Objective.__call__
+    monkeypatch.setattr(
+        Objective, "__call__", lambda self, *args: visited.append(args[0]) or call(self, *args)
+    )
+    solver._gradient_descent(objective, far, np.arange(1), 1e-6, 2.0)
+    assert np.all(visited[1] == 0) and len(visited) > 3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_steps_of_gradient_descent_are_short_enough_for_any_rows(loss, intercept):
     X, codes = _data(loss)
