@@ -213,8 +213,9 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         for sentence in (*voided_by, *notes):
             warnings.warn(f"{type(self).__name__}: {sentence}", PrivacyWarning, stacklevel=2)
 
-        exact = self._optimum(self._rows(X, problem), codes, problem)
-        released = perturb(exact, calibration.scale, calibration.grid, rng=rng)
+        with _mute():
+            exact = self._optimum(self._rows(X, problem), codes, problem)
+            released = perturb(exact, calibration.scale, calibration.grid, rng=rng)
         del exact
 
         self.classes_ = problem.classes
@@ -271,7 +272,9 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         TypeError, ValueError
             As in `fit`.
         """
-        return self._flatten(self._optimum(*self._blocks(X, y)))
+        rows, codes, problem = self._blocks(X, y)
+        with _mute():
+            return self._flatten(self._optimum(rows, codes, problem))
 
     def neighbour_optima(self, X: Any, y: Any, index: int, X_candidates: Any) -> np.ndarray:
         """Noiseless parameters of data sets that differ in one record: **private**, for audits.
@@ -309,8 +312,10 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         problem, codes = self._problem(X, y)
         self._sensitivity_of(problem)
-        candidates = clipped_rows(candidates, slice(None), problem.norm_bound)
-        optima = self._neighbour_optima(self._rows(X, problem), codes, problem, index, candidates)
+        with _mute():
+            candidates = clipped_rows(candidates, slice(None), problem.norm_bound)
+            rows = self._rows(X, problem)
+            optima = self._neighbour_optima(rows, codes, problem, index, candidates)
         return np.stack([self._flatten(theta) for theta in optima])
 
     def _blocks(self, X: Any, y: Any) -> tuple[RowBlocks, np.ndarray, Problem]:
@@ -355,7 +360,7 @@ class BallDPClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Public facts and the class code of each record."""
         epsilon = check_epsilon(self.epsilon)
         delta = check_delta(self.delta, epsilon=epsilon)
-        alpha = check_real("alpha", self.alpha, low=1e-60, high=1e60)
+        alpha = check_real("alpha", self.alpha, low=1e-60, high=1e60, hint="Pass e.g. 0.01.")
         norm_bound = self.norm_bound
         if norm_bound is not None:
             norm_bound = check_real("norm_bound", norm_bound, low=1e-50, high=1e50)
@@ -490,6 +495,15 @@ def _calibrate(problem: Problem, sensitivity: Sensitivity) -> Calibration:
     return Calibration(mu=mu, sensitivity=total, grid=nothing, scale=scale)
 
 
+def _mute() -> np.errstate:
+    """Silence floating-point conditions while rows are read.
+
+    Whether a product underflows depends on the rows. Under ``np.seterr(all="raise")``, or with
+    warnings as errors, it would decide whether there is a release at all.
+    """
+    return np.errstate(all="ignore")
+
+
 def scalar_if_equal(values: np.ndarray) -> Any:
     """One number for all blocks, or an array."""
     return float(values[0]) if np.all(values == values[0]) else values.copy()
@@ -519,8 +533,7 @@ def _encode(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
         if len(observed) < 2:
             raise ValueError(
                 "the training labels hold 1 class; a classifier needs records of at least two. "
-                "Name further classes in the parameter classes only together with public "
-                "prototypes for them."
+                "Add records of another class."
             )
         return observed, codes
     if isinstance(classes, str) or np.ndim(classes) != 1 or len(classes) < 2:

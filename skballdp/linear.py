@@ -1,5 +1,6 @@
 """Linear heads: logistic regression and squared hinge."""
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -147,22 +148,31 @@ class _LinearHead(BallDPClassifier):
             weights = np.where(counts > 0, 1 / np.maximum(counts, 1), 1.0)
         elif isinstance(self.class_weight, dict):
             labels = problem.classes.tolist()
-            if set(self.class_weight) != set(labels):
+            unknown = [label for label in self.class_weight if label not in set(labels)]
+            lacking = len(set(labels) - set(self.class_weight))
+            if unknown or lacking:
+                # Its own keys are parameters; the labels of y are not repeated.
+                named = ", ".join(f"{label!r:.40}" for label in unknown[:3])
                 raise ValueError(
                     f"class_weight must have one entry per class, {n_classes}, and no other: it "
-                    f"lacks {len(set(labels) - set(self.class_weight))} and has "
-                    f"{len(set(self.class_weight) - set(labels))} unknown ones."
+                    f"lacks {lacking} and has {len(unknown)} unknown ones"
+                    f"{f' ({named})' if named else ''}. Add or remove them, or use 'balanced'."
                 )
             for code, label in enumerate(labels):
                 weights[code] = check_real(
-                    "class_weight", self.class_weight[label], low=1e-30, high=1e30
+                    f"class_weight[{label!r:.40}]",
+                    self.class_weight[label],
+                    low=1e-30,
+                    high=1e30,
+                    hint="Leave records out to ignore them.",
                 )
         else:
             raise TypeError(
                 "class_weight must be None, 'balanced' or a dict from labels to weights, got an "
                 f"object of type {type(self.class_weight).__name__}."
             )
-        return weights / (counts @ weights / problem.n_samples)
+        # A mean above one by more than a few roundings would exceed the margin of R.
+        return weights / (math.fsum(counts * weights) / problem.n_samples)
 
     def _weight_max(self, problem: Problem) -> float:
         weights = self._weights(problem)[problem.class_counts > 0]
@@ -183,14 +193,24 @@ class _LinearHead(BallDPClassifier):
             value = getattr(self, name)
             if value is None:
                 continue
-            array = np.asarray(value)
-            if array.shape != part.shape or array.dtype.kind not in "fiu":
+            try:
+                array = np.asarray(value)
+            except ValueError:  # ragged
+                array = np.array(None)
+            if array.dtype.kind not in "fiu":
+                raise ValueError(
+                    f"{name} must be an array of real numbers of shape {part.shape}, got an object "
+                    f"of type {type(value).__name__}. Pass coefficients, one row per score."
+                )
+            if array.shape != part.shape:
                 raise ValueError(
                     f"{name} must have shape {part.shape}, as in scikit-learn's linear models, got "
-                    f"shape {array.shape}."
+                    f"shape {array.shape}. Reshape it, or fit the public model on the same classes."
                 )
             if not np.all(np.abs(array) <= 1e50):
-                raise ValueError(f"{name} must be finite; remove NaN and infinity.")
+                raise ValueError(
+                    f"{name} must be finite and at most 1e50 in magnitude; remove NaN and infinity."
+                )
             part[:] = array
         return center
 
@@ -201,7 +221,8 @@ class _LinearHead(BallDPClassifier):
             return 0.0
         separable = self._loss_of(len(problem.classes))[1].separable
         norms = np.linalg.norm(center, axis=1) if separable else np.linalg.norm(center)
-        return float(np.max(norms)) * (1 + 1e-12)
+        # A sum of so many squares, and its root, err by less than this.
+        return float(np.max(norms)) * (1 + (center.size + 8) * 2.0**-53)
 
     def _shape_of(self, problem: Problem) -> dict[str, Any]:
         """Arguments that the formulas of `skballdp.erm.sensitivity` share."""

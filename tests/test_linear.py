@@ -19,9 +19,18 @@ from skballdp import (
     BallDPSquaredHingeSVC,
     CertificationError,
     PrivacyCertificate,
+    linear,
 )
 from skballdp.accounting.gaussian import mu_of
-from skballdp.erm.sensitivity import gradient_gap, hinge_effective_gap, minimizer_radius
+from skballdp.data import longest_product_sum
+from skballdp.erm.sensitivity import (
+    clipped_domain,
+    gradient_error,
+    gradient_gap,
+    hinge_effective_gap,
+    linear_sensitivity,
+    minimizer_radius,
+)
 from tests.conftest import load_goldens, reference_data
 
 REFERENCE = load_goldens("reference_goldens")
@@ -183,6 +192,52 @@ def test_calibration_is_the_stated_formula(cls, n_classes):
 
 
 @both
+@classes
+def test_rounding_of_clipped_rows_and_of_gradients_is_allowed_for(cls, n_classes, monkeypatch):
+    """Down to the radius at which float64 cannot tell, the solver is asked for what it can do."""
+    n, d, alpha, bound = 40, 2000, 0.1, 3.0
+    X, y = np.random.default_rng(0).standard_normal((n, d)), np.arange(n) % n_classes
+    name = "logistic" if n_classes == 2 else "softmax"
+    shape = {
+        "loss": "squared_hinge" if cls is BallDPSquaredHingeSVC else name,
+        "alpha": alpha,
+        "n_classes": n_classes,
+    }
+    asked = []
+
+    def minimize(objective, *, tolerance, max_norm):
+        asked.append(tolerance)
+        return np.zeros(objective.center.shape)
+
+    monkeypatch.setattr(linear, "minimize", minimize)
+    refused = False
+    for radius in np.geomspace(1e-3, 1e-12, 100).tolist():
+        try:
+            clf = cls(radius, alpha=alpha, norm_bound=bound).fit(X, y)
+        except CertificationError:
+            refused = True
+            continue
+        assert not refused
+        allowed, ball = clipped_domain(radius=radius, norm_bound=bound, n_features=d)
+        weight_max = clf.certificate_.weight_max
+        exact = linear_sensitivity(
+            **shape, radius=allowed, norm_bound=ball, n_samples=n, weight_max=weight_max
+        )
+        assert clf.certificate_.solver_tolerance == 1e-3 * exact
+        error = gradient_error(
+            **shape, norm_bound=ball, n_features=d, n_terms=longest_product_sum(n, d)
+        )
+        assert 4 * error <= asked[-1] <= alpha * clf.certificate_.solver_tolerance - error
+    assert refused and len(asked) > 10
+    plain = linear_sensitivity(**shape, radius=radius, norm_bound=bound, n_samples=n)
+    for domain in (
+        {"radius": allowed, "norm_bound": bound},
+        {"radius": radius, "norm_bound": ball},
+    ):
+        assert linear_sensitivity(**shape, **domain, n_samples=n) > plain  # both can be told
+
+
+@both
 def test_the_certificate_knows_other_distances(cls):
     X, y = problem(2)
     certificate = cls(0.5).fit(X, y).certificate_
@@ -276,13 +331,34 @@ def test_a_class_without_records(cls):
         ("class_weight", {0: 1.0, 1: "a", 2: 1.0}, TypeError),
         ("public_coef", np.zeros((2, 6)), ValueError),
         ("public_coef", np.full((3, 6), math.nan), ValueError),
+        ("public_coef", np.full((3, 6), math.inf), ValueError),
+        ("public_coef", np.full((3, 6), 1e51), ValueError),
+        ("public_coef", [[1.0] * 6, [1.0], [1.0] * 6], ValueError),
+        ("public_coef", np.zeros((3, 6), dtype=object), ValueError),
+        ("public_coef", np.zeros((3, 6), dtype=complex), ValueError),
         ("public_intercept", np.zeros(2), ValueError),
+        ("public_intercept", 0.0, ValueError),
+        ("class_weight", {0: 1.0, 1: math.nan, 2: 1.0}, ValueError),
+        ("class_weight", {0: 1.0, 1: math.inf, 2: 1.0}, ValueError),
     ],
 )
 def test_bad_parameters(cls, name, value, error):
     X, y = problem(3)
     with pytest.raises(error, match=name):
         cls(0.5, **{name: value}).fit(X, y)
+
+
+@both
+def test_messages_name_what_is_wrong(cls):
+    X, y = problem(3)
+    for class_weight, message in (
+        ({0: 1.0, 1: 1.0, "cat": 1.0}, r"lacks 1 and has 1 unknown ones \('cat'\)\. Add"),
+        ({0: 1.0, 1: -2.0, 2: 1.0}, r"class_weight\[1\] must be .*, got -2\.0\. Leave"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cls(0.5, class_weight=class_weight).fit(X, y)
+    with pytest.raises(ValueError, match=r"array of real numbers .* object of type list"):
+        cls(0.5, public_coef=[[1.0], []]).fit(X, y)
 
 
 @both

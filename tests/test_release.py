@@ -179,6 +179,14 @@ def test_noise_beyond_float64_is_refused(blobs):
 
 
 @heads
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_noise_below_the_spacing_of_floats_is_refused(head, blobs, noise):
+    clf = clone(head).set_params(noise=noise, epsilon=1e30)
+    with pytest.raises(CertificationError, match="too small to be added"):
+        clf.fit(*blobs)
+
+
+@heads
 def test_calibration_does_not_depend_on_the_rows(head, blobs):
     X, y = blobs
     rng = np.random.default_rng(0)
@@ -187,6 +195,19 @@ def test_calibration_does_not_depend_on_the_rows(head, blobs):
     second = clone(head).fit(5 * rng.standard_normal(X.shape), y)
     assert first.certificate_ == second.certificate_
     np.testing.assert_array_equal(head.noise_scale_for(X, y), head.noise_scale_for(-X, y))
+
+
+@heads
+def test_underflow_in_the_rows_is_never_reported(head, blobs):
+    """Else it would decide, by the rows, whether there is a release."""
+    X, y = blobs
+    rng = np.random.default_rng(3)
+    X = X * 10.0 ** rng.integers(-200, 140, size=(len(X), 1))
+    clf = clone(head).set_params(radius=0.5, delta=1e-3)
+    with np.errstate(all="raise"):
+        clf.fit(X, y)
+        clf.exact_optimum(sp.csr_array(X), y)
+        clf.neighbour_optima(X, y, 0, X[:3])
 
 
 @heads

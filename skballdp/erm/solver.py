@@ -54,7 +54,8 @@ _SAMPLE_REDUCTION = 0.01
 _LARGEST_GRAM = 1100
 # Pairs of steps and gradient differences that L-BFGS keeps.
 _MEMORY = 20
-# Passes over the records after which the fast method gives up. It needs about ten.
+# Passes over the records after which the fast method gives up; it needs about ten. For each
+# thousand of L / alpha it may take as many again: gradient descent, which takes over, needs more.
 _MAX_PASSES = 500
 # Columns of scores, m k, that are computed together in one pass: more would leave the cache.
 _MAX_COLUMNS = 256
@@ -397,9 +398,13 @@ def _lbfgs(
     theta = result.reshape(inner)
     step, scale = np.ones_like(value), np.ones_like(value)
     history: list[tuple[np.ndarray, ...]] = []
-    for passes in range(_MAX_PASSES + 1):
+    max_passes = _MAX_PASSES
+    if reduction == 0:  # a rough start is not worth more
+        conditioning = objective.curvature_bound / objective.alpha
+        max_passes = int(_MAX_PASSES * max(1.0, conditioning / 1000))
+    for passes in range(max_passes + 1):
         done = np.linalg.norm(gradient, axis=(1, 2)) <= tolerance
-        stuck = ~done & ((step < 1e-9).any(axis=(1, 2)) | (passes == _MAX_PASSES))
+        stuck = ~done & ((step < 1e-9).any(axis=(1, 2)) | (passes == max_passes))
         unfinished.extend(which[stuck])
         leave = done | stuck
         if leave.any():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skballdp.erm.sensitivity import (
+    gradient_error,
     gradient_gap,
     hinge_effective_gap,
     linear_sensitivity,
@@ -879,3 +880,58 @@ def test_input_kinds_accepted():
     assert gradient_gap("logistic", radius=10**400, alpha=1, norm_bound=1) == gradient_gap(
         "logistic", radius=2, alpha=1, norm_bound=1
     )
+
+
+@pytest.mark.parametrize("weight_max", [1.0, 7.0])
+@pytest.mark.parametrize("public_norm", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "loss, n_classes", [("logistic", 2), ("softmax", 4), ("squared_hinge", 2), ("squared_hinge", 4)]
+)
+def test_sensitivity_is_weight_times_gap_over_alpha_n(loss, n_classes, public_norm, weight_max):
+    shape = {"radius": 0.05, "alpha": 0.03, "norm_bound": 1.0}
+    gap = gradient_gap(loss, n_classes=n_classes, public_norm=public_norm, **shape)
+    if loss == "squared_hinge" and public_norm == 0:
+        effective = hinge_effective_gap(n_samples=5000, weight_max=weight_max, **shape)
+        assert effective > hinge_effective_gap(n_samples=5000, **shape) or weight_max == 1
+        smaller = effective * (math.sqrt(n_classes) if n_classes > 2 else 1.0)
+        assert smaller < 0.95 * gap
+        gap = smaller
+    delta = linear_sensitivity(
+        loss,
+        n_samples=5000,
+        n_classes=n_classes,
+        public_norm=public_norm,
+        weight_max=weight_max,
+        **shape,
+    )
+    expected = weight_max * gap / (0.03 * 5000)
+    assert expected <= delta <= expected * (1 + 1e-14)
+
+
+def test_effective_gap_counts_pairs_of_which_one_is_active():
+    # There rho r Bt exceeds the bound for two active records, and nothing is gained.
+    shape = {"radius": 1.3, "alpha": 1e-3, "norm_bound": 1.0, "fit_intercept": False}
+    gap = gradient_gap("squared_hinge", **shape)
+    assert hinge_effective_gap(n_samples=10**8, **shape) >= gap * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss, n_classes", [("logistic", 2), ("softmax", 5), ("squared_hinge", 2), ("squared_hinge", 3)]
+)
+@pytest.mark.parametrize("n_features, n_terms", [(1, 10**6), (10**5, 2)])
+def test_gradient_error_is_the_stated_formula(loss, n_classes, n_features, n_terms):
+    u, bound = 2.0**-53, math.hypot(2.0, 1.0)
+    shape = {"alpha": 0.1, "norm_bound": 2.0, "n_classes": n_classes, "public_norm": 3.0}
+    length = minimizer_radius(loss, **shape)
+    c, slope, steps = {
+        "logistic": (0.25, 1.0, 16),
+        "softmax": (0.5, math.sqrt(2.0), n_classes + 16),
+        "squared_hinge": (2.0, 2.0 + 4.0 * length * bound, 16),
+    }[loss]
+    scores, sums = (n_features + 8) * u, (n_terms + 8) * u
+    expected = bound * (2 * c * scores * length * bound + slope * (sums + steps * u))
+    expected += 16 * u * 0.1 * length
+    if loss == "squared_hinge" and n_classes > 2:
+        expected *= math.sqrt(n_classes)
+    error = gradient_error(loss, n_features=n_features, n_terms=n_terms, **shape)
+    assert expected <= error <= expected * (1 + 1e-8)

@@ -196,6 +196,40 @@ def test_gradient_descent_takes_over(loss, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_descent_starts_again_from_zero_where_its_proof_needs_it(loss, monkeypatch):
+    X, codes = _data(loss)
+    objective = Objective.of(loss, _rows(X), codes, alpha=1.0)
+    far = np.full((1, *objective.center.shape), 100.0)
+    visited = []
+    call = Objective.__call__
+    monkeypatch.setattr(
+        Objective, "__call__", lambda self, *args: visited.append(args[0]) or call(self, *args)
+    )
+    solver._gradient_descent(objective, far, np.arange(1), 1e-6, 2.0)
+    assert np.all(visited[1] == 0) and len(visited) > 3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_steps_of_gradient_descent_are_short_enough_for_any_rows(loss, intercept):
+    X, codes = _data(loss)
+    objective = Objective.of(loss, _rows(X, 2.0), codes, alpha=0.3, fit_intercept=intercept)
+    c = {BinaryLogistic: 1 / 4, Softmax: 1 / 2, SquaredHinge: 2}[type(loss)]
+    assert objective.curvature_bound == pytest.approx(0.3 + c * (4 + intercept), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_descent_does_not_take_over_where_it_would_never_end(loss, monkeypatch):
+    # Of a million steps and more; the fast method goes on instead.
+    X, codes = _data(loss)
+    monkeypatch.setattr(solver, "_LARGEST_GRAM", 3)  # no model of the curvature: many passes
+    monkeypatch.setattr(solver, "_MAX_PASSES", 20)
+    monkeypatch.setattr(solver, "_gradient_descent", None)
+    theta = minimize(Objective.of(loss, _rows(X), codes, alpha=1e-6), tolerance=1e-9, max_norm=FAR)
+    assert np.linalg.norm(_gradient(theta, loss, X, codes, alpha=1e-6)) <= 1.001e-9
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_a_misleading_model_of_the_curvature_does_no_harm(loss, monkeypatch):
     # Directions that are useless, or not even descent directions.
     X, codes = _data(loss)
