@@ -214,21 +214,15 @@ def test_power_against_five_percent_too_little_noise():
     assert misses <= 4
 
 
-def test_automatic_number_of_fits(digits):
-    X, y, *_ = digits
-    for d, expected in ((2, 500), (64, 157)):
-        report = audit(
-            BallDPRidgePrototype(0.8),
-            (X[y < 2][:, :d], y[y < 2], None, None),
-            pool=False,
-            n_fits="auto",
-            n_releases=10,
+def test_automatic_number_of_fits():
+    rng = np.random.default_rng(0)
+    for d, expected in ((2, 500), (100, 100), (300, 50)):
+        X, y = rng.standard_normal((20, d)), np.arange(20) % 2
+        auditor = MAPReconstructionAuditor(
+            BallDPRidgePrototype(0.8, delta=1e-3), n_releases=10, random_state=0
         )
-        assert (report.implementation.n_fits, report.implementation.n_parameters) == (
-            expected,
-            2 * d,
-        )
-    assert audit(BallDPRidgePrototype(0.8), digits, n_fits="auto").implementation.n_fits == 50
+        part = auditor.fit(X / 3, y).report_.implementation
+        assert (part.n_fits, part.n_parameters) == (expected, 2 * d)
 
 
 def test_the_antipodal_pair_attains_the_bound(digits):
