@@ -226,6 +226,13 @@ class RowBlocks:
                 total += scaled.T @ scaled
         return total / unit**2
 
+    def largest_norm(self) -> float:
+        """Norm of the longest row, clipped: **private**, unless the rows are public."""
+        longest = 0.0
+        for _, values, weights in self.blocks():
+            longest = max(longest, float(np.max(weights * _row_norms(values))))
+        return longest
+
     def take(self, indices: np.ndarray) -> "RowBlocks":
         """Some of the rows (copied in their own data type), clipped to the same ball."""
         return RowBlocks(
