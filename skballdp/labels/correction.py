@@ -92,6 +92,25 @@ def fit_by_em(
     References
     ----------
     A. Dempster, N. Laird and D. Rubin, J. Royal Statistical Society B 39 (1977).
+
+    Examples
+    --------
+    The prior as the only model: of ten noisy labels seven are of the first class.
+
+    >>> import numpy as np
+    >>> from skballdp.labels import rr
+    >>> from skballdp.labels.correction import fit_by_em
+    >>> likelihood = rr(2, epsilon=2.0).matrix().T[[0] * 7 + [1] * 3]
+    >>> prior, _ = fit_by_em(
+    ...     lambda weights: weights.mean(axis=0),
+    ...     lambda prior: np.tile(prior, (10, 1)),
+    ...     np.full((10, 2), 0.5),
+    ...     likelihood,
+    ...     np.full(10, 0.1),
+    ...     iterations=100,
+    ... )
+    >>> prior.round(2).tolist()
+    [0.76, 0.24]
     """
     f, best = start, None
     trace: list[float] = []

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,11 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         classes, T = self._domain(y)
         codes = np.searchsorted(classes, y)
+        if T is not None and not np.all(T.max(axis=0)[codes] > 0):
+            raise ValueError(
+                "y contains labels that cannot occur: their columns of transition_matrix are zero. "
+                "Give the matrix that the labels were drawn with."
+            )
         weights = _relative_weights(sample_weight, len(y))
 
         rows = RowBlocks(X, norm_bound=None)
@@ -284,29 +290,43 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
         return given[order], T[np.ix_(order, order)]
 
 
+@dataclass(frozen=True, eq=False)
 class ForwardLogistic(Loss):
     """``-log (f T)[z]``, f the probabilities of a (binary or multinomial) logistic model.
 
     Codes are noisy labels z, T the transition matrix. **Not convex**, unlike the other losses; it
     lies below a convex loss that touches it (the posterior-weighted log loss), whose curvature
     `mean_curvature` reports.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes K >= 2.
+    transition_matrix : ndarray of shape (n_classes, n_classes)
+        T.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skballdp.labels import rr
+    >>> from skballdp.labels.likelihood import ForwardLogistic
+    >>> loss = ForwardLogistic(3, rr(3, epsilon=1.0).matrix())
+    >>> values, slopes = loss.value_and_slope(np.zeros((1, 3)), np.array([0]))
+    >>> values.round(3).tolist(), slopes.round(3).tolist()
+    ([[1.099]], [[-0.243, 0.121, 0.121]])
     """
 
+    transition_matrix: np.ndarray
+
     curvature_bound = 1 / 2
-
-    def __init__(self, n_classes: int, transition_matrix: np.ndarray):
-        super().__init__(n_classes)
-        with np.errstate(divide="ignore"):
-            object.__setattr__(self, "_log_T", np.log(transition_matrix))
-
-    _log_T: np.ndarray
 
     def value_and_slope(
         self, scores: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Loss`."""
         log_f = self._log_probabilities(scores)
-        joint = log_f + self._log_T[:, codes].T
+        with np.errstate(divide="ignore"):
+            joint = log_f + np.log(self.transition_matrix)[:, codes].T
         top = joint.max(axis=-1, keepdims=True)
         posterior = np.exp(joint - top)
         total = posterior.sum(axis=-1, keepdims=True)

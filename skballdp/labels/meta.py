@@ -14,6 +14,8 @@ from sklearn.base import (
     MetaEstimatorMixin,
     RegressorMixin,
     clone,
+    is_classifier,
+    is_regressor,
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -62,8 +64,8 @@ class _LabelDPEstimator(MetaEstimatorMixin, BaseEstimator):
         if not get_config()["enable_metadata_routing"]:
             raise ValueError(
                 f"fit got {', '.join(sorted(fit_params))}: metadata need scikit-learn's metadata "
-                "routing. Call sklearn.set_config(enable_metadata_routing=True), and set_fit_request "
-                "of the estimator."
+                "routing. Call sklearn.set_config(enable_metadata_routing=True), and "
+                "set_fit_request of the estimator."
             )
         return dict(process_routing(self, "fit", **fit_params).estimator.fit)
 
@@ -104,12 +106,12 @@ class _LabelDPEstimator(MetaEstimatorMixin, BaseEstimator):
     @property
     def n_features_in_(self) -> int:
         """Number of features seen in `fit`, if the estimator tells."""
-        return getattr(self._fitted(), "n_features_in_")  # noqa: B009 - may raise AttributeError
+        return self._fitted().n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features seen in `fit`, if the estimator tells."""
-        return getattr(self._fitted(), "feature_names_in_")  # noqa: B009
+        return self._fitted().feature_names_in_
 
     def _fitted(self) -> Any:
         if "estimator_" not in vars(self):
@@ -370,7 +372,6 @@ default="block_rr"
         self.certificate_ = self._certificate(private)
         return self
 
-    @available_if(_estimator_has("predict"))
     def predict(self, X: Any) -> np.ndarray:
         """Predict labels.
 
@@ -454,8 +455,8 @@ default="block_rr"
     def _check_estimator(self) -> None:
         """Refuse what cannot work before a label is touched."""
         name = type(self.estimator).__name__
-        if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):
-            raise TypeError(f"estimator must be a classifier, an object with fit, got {name}.")
+        if isinstance(self.estimator, type) or not is_classifier(self.estimator):
+            raise TypeError(f"estimator must be a classifier, got an object of type {name}.")
         if isinstance(self.estimator, Pipeline) and _ball_head(self.estimator) is not None:
             require_public_steps(self.estimator.steps[:-1])
         if self.correction == "none":
@@ -671,6 +672,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):
                 "correction='debias' is not possible with mechanism='rr_on_bins', whose outputs "
                 "cannot be made unbiased. Use 'rp_with_prior', or correction='none'."
             )
+        if isinstance(self.estimator, type) or not is_regressor(self.estimator):
+            name = type(self.estimator).__name__
+            raise TypeError(f"estimator must be a regressor, got an object of type {name}.")
         params = self._routed(fit_params)
         private = self._private_labels(X, y, FOR_NUMBERS)
         del y, fit_params  # from here on there are noisy targets only

@@ -376,10 +376,7 @@ class LabelDPSampler(BaseEstimator):
 
 
 def privatize(y: Any, parameters: dict[str, Any], *, owner: str, stacklevel: int) -> PrivateLabels:
-    """Do what `privatize_labels` promises, in the name of an estimator.
-
-    Warnings are collected and raised once, `stacklevel` frames up, in the owner's name.
-    """
+    """Do what `privatize_labels` promises; warnings come once, `stacklevel` up, from `owner`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         private = _privatize(y, dict(parameters))
