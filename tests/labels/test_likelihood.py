@@ -115,7 +115,7 @@ def test_the_correction_is_a_fixed_point_of_em(K):
 
 def test_the_correction_saves_rare_classes():
     """Mean accuracy over the classes, on fixed draws."""
-    X, y, z, T = noisy_blobs(6000, epsilon=0.8)
+    X, _, z, T = noisy_blobs(6000, epsilon=0.8)
     X_test, y_test, _, _ = noisy_blobs(4000, seed=9)
     means = []
     for matrix in (None, T):
