@@ -140,7 +140,7 @@ def ablations(data: Dataset) -> None:
             ("l", [{"sigma": 1.2, "l": l} for l in range(7)]),  # noqa: E741
             ("sigma", [{"sigma": round(0.2 * i, 1)} for i in range(1, 9)]),
         ):
-            print(f"\nBlockRR, CIFAR-10_1, epsilon {epsilon:g}, {grid[0]} and so on")
+            print(f"\nBlockRR, CIFAR-10_1, epsilon {epsilon:g}: {name}")
             header(name, "plain acc", "plain mean", "corrected acc", "corrected mean")
             for settings in grid:
 

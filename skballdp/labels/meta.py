@@ -346,6 +346,8 @@ default="block_rr"
         self._check_estimator()
         params = self._routed(fit_params)
         y = without_data(column_or_1d, y, warn=True)
+        if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+            raise ValueError("y contains NaN or infinity. Repair or leave out such records.")
         listed = self.classes is not None and not isinstance(self.classes, str)
         without_data(check_classification_targets, np.asarray(self.classes) if listed else y)
         private = self._private_labels(X, y, FOR_CLASSES)

@@ -368,7 +368,7 @@ def test_delegation_and_tags():
     clf = LabelDPClassifier(LinearSVC(), classes=CLASSES)
     assert not hasattr(clf, "predict_proba") and not hasattr(clf, "predict_log_proba")
     assert hasattr(clf, "decision_function") and not hasattr(clf, "n_features_in_")
-    assert clf.__sklearn_tags__().input_tags.sparse
+    assert LEARNERS["direct"].__sklearn_tags__().input_tags.sparse
     assert not LabelDPClassifier(GaussianNB(), classes=CLASSES).__sklearn_tags__().input_tags.sparse
     assert not hasattr(LabelDPClassifier(GaussianNB(), classes=CLASSES), "decision_function")
 
