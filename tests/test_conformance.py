@@ -23,6 +23,8 @@ DRAWING = [*HEADS, *AUDITORS, *LABEL_LEARNERS, *LABEL_TRANSFORMERS]
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+# Around scikit-learn's own estimator: whether it converges depends on the noise.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
