@@ -4,7 +4,17 @@ from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of
 from skballdp.audit import AuditReport, MAPReconstructionAuditor
 from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import CertificationError, PrivacyWarning
-from skballdp.labels import BlockRRLabelTransformer, LabelPrivacyCertificate
+from skballdp.labels import (
+    BlockRRLabelTransformer,
+    CombinedPrivacyCertificate,
+    LabelDPClassifier,
+    LabelDPRegressor,
+    LabelDPSampler,
+    LabelPrivacyCertificate,
+    NoisyLabelLogisticRegression,
+    PrivateLabels,
+    privatize_labels,
+)
 from skballdp.linear import BallDPLogisticRegression, BallDPSquaredHingeSVC
 from skballdp.model_selection import strongest_within
 from skballdp.prototype import BallDPRidgePrototype
@@ -20,14 +30,21 @@ __all__ = [
     "BallDPSquaredHingeSVC",
     "BlockRRLabelTransformer",
     "CertificationError",
+    "CombinedPrivacyCertificate",
+    "LabelDPClassifier",
+    "LabelDPRegressor",
+    "LabelDPSampler",
     "LabelPrivacyCertificate",
     "MAPReconstructionAuditor",
+    "NoisyLabelLogisticRegression",
     "PrivacyCertificate",
     "PrivacyWarning",
+    "PrivateLabels",
     "Radius",
     "epsilon_for_exact_id",
     "exact_id_of_epsilon",
     "load",
+    "privatize_labels",
     "radius_quantiles",
     "release",
     "save",

@@ -233,6 +233,13 @@ class RowBlocks:
         total /= unit**2
         return total
 
+    def largest_norm(self) -> float:
+        """Norm of the longest row, clipped: **private**, unless the rows are public."""
+        longest = 0.0
+        for _, values, weights in self.blocks():
+            longest = max(longest, float(np.max(weights * _row_norms(values))))
+        return longest
+
     def take(self, indices: np.ndarray) -> "RowBlocks":
         """Some of the rows (copied in their own data type), clipped to the same ball."""
         return RowBlocks(

@@ -2,20 +2,35 @@
 
 import inspect
 
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+
 import skballdp
 from skballdp import (
     BallDPLogisticRegression,
     BallDPRidgePrototype,
     BallDPSquaredHingeSVC,
     BlockRRLabelTransformer,
+    LabelDPClassifier,
+    LabelDPRegressor,
+    LabelDPSampler,
     MAPReconstructionAuditor,
+    NoisyLabelLogisticRegression,
 )
 
 HEADS = [BallDPRidgePrototype(), BallDPLogisticRegression(), BallDPSquaredHingeSVC()]
 AUDITORS = [MAPReconstructionAuditor(BallDPRidgePrototype(), n_releases=50, n_fits=2)]
-# The common checks skip transformers of y: see tests/labels/test_transformer.py.
+LABEL_LEARNERS = [
+    LabelDPClassifier(LogisticRegression(), classes="observed"),
+    LabelDPClassifier(LogisticRegression(), classes="observed", correction="proba"),
+    LabelDPRegressor(Ridge(), support=np.linspace(-5, 5, 21)),
+]
+# Draws nothing: it is given noisy labels.
+NOISELESS = [NoisyLabelLogisticRegression()]
+# The common checks skip transformers of y, and know no samplers: see tests/labels.
 LABEL_TRANSFORMERS = [BlockRRLabelTransformer(classes="observed")]
-ESTIMATORS = [*HEADS, *AUDITORS]
+SAMPLERS = [LabelDPSampler(classes="observed")]
+ESTIMATORS = [*HEADS, *AUDITORS, *LABEL_LEARNERS, *NOISELESS]
 
 
 def names(instances):

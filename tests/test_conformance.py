@@ -7,26 +7,35 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.instances import ESTIMATORS, HEADS, LABEL_TRANSFORMERS, names, public_estimators
+from tests.instances import (
+    AUDITORS,
+    ESTIMATORS,
+    HEADS,
+    LABEL_LEARNERS,
+    LABEL_TRANSFORMERS,
+    SAMPLERS,
+    names,
+    public_estimators,
+)
+
+DRAWING = [*HEADS, *AUDITORS, *LABEL_LEARNERS, *LABEL_TRANSFORMERS]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+# Around scikit-learn's own estimator: whether it converges depends on the noise.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 def test_the_list_is_complete():
-    listed = [*ESTIMATORS, *LABEL_TRANSFORMERS]
+    listed = [*ESTIMATORS, *LABEL_TRANSFORMERS, *SAMPLERS]
     assert {type(estimator) for estimator in listed} == public_estimators()
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [*ESTIMATORS, *LABEL_TRANSFORMERS],
-    ids=names([*ESTIMATORS, *LABEL_TRANSFORMERS]),
-)
+@pytest.mark.parametrize("estimator", DRAWING, ids=names(DRAWING))
 def test_signature(estimator):
     fit = inspect.signature(estimator.fit)
     assert "sample_weight" not in fit.parameters

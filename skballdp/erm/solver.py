@@ -42,7 +42,7 @@ import numpy as np
 from skballdp.data import RowBlocks
 from skballdp.erm.losses import Loss
 
-__all__ = ["Objective", "minimize", "neighbour_optima"]
+__all__ = ["Objective", "descend", "minimize", "neighbour_optima"]
 
 # Rows of the sample that starts the solver and that its model of the curvature comes from: a
 # tenth of the data, within these limits; with fewer rows than the first, all of them.
@@ -260,6 +260,45 @@ def minimize(objective: Objective, *, tolerance: float, max_norm: float) -> np.n
     inverse_curvature = sample.inverse_curvature(start[0])
     del sample  # a copy of rows
     return _solve(objective, start, inverse_curvature, tolerance, max_norm)[0]
+
+
+def descend(
+    objective: Objective, start: np.ndarray, *, tolerance: float
+) -> tuple[np.ndarray, bool]:
+    """Go downhill from a point to a stationary one, for a loss that need not be convex.
+
+    Parameters
+    ----------
+    objective : Objective
+        F; its loss is non-negative, and `mean_curvature` of the loss is that of a convex majorant.
+    start : ndarray of shape (k, q)
+        Where to start.
+    tolerance : float
+        Largest norm of the gradient at the result.
+
+    Returns
+    -------
+    theta : ndarray of shape (k, q)
+        A point with ``F(theta) <= F(start)`` up to rounding.
+    arrived : bool
+        Whether the gradient there is below the tolerance; it is not a promise.
+
+    Notes
+    -----
+    The L-BFGS of `minimize`. It keeps only pairs of steps and gradient differences along which F
+    curves upwards, so that all directions lead down, convex or not, and accepts a step if F falls
+    (up to a relative 1e-12) or the gradient vanishes. Where the latter led uphill, to a saddle, the
+    start is returned. There is no bound on the distance to a minimiser, and no promise of privacy
+    rests on the result.
+    """
+    inverse_curvature = objective.sample().inverse_curvature(start)
+    theta, unfinished = _lbfgs(objective, start[None], inverse_curvature, tolerance, np.inf)
+    before, after = (
+        float(objective(point, np.arange(1))[0].sum()) for point in (start[None], theta)
+    )
+    if after > before * (1 + 1e-12):
+        return start, False
+    return theta[0], not unfinished.size
 
 
 def neighbour_optima(
