@@ -35,8 +35,9 @@ _BLOCK_ENTRIES = 2**18
 # About 32 MB for matrix products of float64 rows, which are not copied: every call of a threaded
 # product waits for all processors, so on a busy machine time is calls, not operations.
 _PRODUCT_ENTRIES = 2**22
-# Rows of a block that is a copy, where there are large matrices beside it.
-_SMALL_BLOCK_ROWS = 128
+# Rows of a block whose outer products are summed: many, to add few large matrices; but few if the
+# block is a copy, since memory is for the matrices then.
+_GRAM_ROWS = {False: 2048, True: 128}
 # A tile of pair distances: a few temporaries of this size take 8 MB.
 _TILE = 448
 
@@ -215,7 +216,7 @@ class RowBlocks:
         total = np.zeros((q, q))
         # Rows of length 1 at most: neither long rows nor a large bound may overflow.
         unit = 1.0 if self.norm_bound is None else 1 / max(1.0, self.norm_bound)
-        step = _SMALL_BLOCK_ROWS if self._is_copied else block_rows(d)
+        step = _GRAM_ROWS[self._is_copied]
         scaled = np.empty((0 if sp.issparse(self._X) else min(step, self.n_rows), q), np.float32)
         for block in self.blocks(step):
             roots = unit * np.sqrt(pointwise(block.rows, _scores(block, theta)))
