@@ -503,7 +503,9 @@ class BallDPSquaredHingeSVC(_LinearHead):
         Probability that the promise fails, in (0, 1); well below ``1 / n_samples``. Zero only with
         ``epsilon=np.inf``.
     alpha : float, default=0.01
-        Regularisation, > 0. The noise is proportional to ``1 / (alpha n_samples)``.
+        Regularisation, > 0. The noise is proportional to ``1 / (alpha n_samples)``, and to a margin
+        that grows as alpha falls: this head needs larger values than logistic regression, 0.1 to 1
+        with a few thousand records.
     norm_bound : float, default=1.0
         Public bound on the norm of every row.
     out_of_bound : {"clip", "raise"}, default="clip"
