@@ -93,6 +93,20 @@ def test_the_prior_comes_from_other_records(method):
     assert any("250 records were set aside" in caveat for caveat in private.certificate.caveats)
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_only_the_reading_that_applies_is_printed(fraction):
+    private = privatize_labels(
+        ["ham", "spam"] * 20, epsilon=3.0, classes=CLASSES, prior_fraction=fraction
+    )
+    certificate = private.certificate
+    assert certificate.disjoint and not certificate.same_records and certificate.check()
+    shown = " ".join(str(certificate).split())
+    assert "Each label was used once: epsilon = 3." in shown and "1 release so far" in shown
+    assert "If the" not in shown and "same records" not in shown
+    assert certificate.epsilon_same_records == (6.0 if fraction else 3.0)  # if reused elsewhere
+    assert type(certificate).from_json(certificate.to_json()) == certificate
+
+
 def test_the_split_does_not_look_at_labels():
     """One seed, labels that differ everywhere: the same records are kept."""
     kept = []
@@ -161,6 +175,7 @@ def test_other_warnings_pass_through():
         ({"prior_method": "counts"}, "prior_method must be one of"),
         ({"floor": 0.1}, "floor is not used"),
         ({"epsilon": -1.0}, "epsilon must be"),
+        ({"epsilon": 0.0, "prior_fraction": 0.5}, "epsilon must be above 0 to learn a prior"),
         ({"mechanism": "rr_on_bins", "classes": None}, "support must be"),
         ({"random_state": -1, "prior_fraction": 0.5}, "random_state must be"),
     ],
@@ -170,11 +185,16 @@ def test_bad_parameters(given, match):
         privatize_labels(["ham", "spam", "ham", "ham"], **{"classes": CLASSES, **given})
 
 
-@pytest.mark.parametrize("y", [["ham", "secret"], [], None, np.array([["ham", "secret"]] * 3)])
+@pytest.mark.parametrize(
+    "y", [["ham", "secret"], [], None, np.array([["ham", "secret"]] * 3), np.array("secret")]
+)
 def test_bad_labels_are_not_printed(y):
     with pytest.raises(ValueError) as error:
         privatize_labels(y, classes=CLASSES)
-    assert "secret" not in str(error.value) and error.value.__cause__ is None
+    assert "secret" not in str(error.value) and error.value.__context__ is None
+    with pytest.raises((ValueError, TypeError)) as error:
+        LabelDPSampler(classes=CLASSES).fit_resample(np.zeros((2, 1)), y)
+    assert "secret" not in str(error.value) and error.value.__context__ is None
 
 
 # ---- the sampler -------------------------------------------------------------------------------
