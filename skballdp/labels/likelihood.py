@@ -19,7 +19,12 @@ from skballdp.erm.losses import BinaryLogistic, Loss, Softmax
 from skballdp.erm.sensitivity import gradient_error, minimizer_radius
 from skballdp.erm.solver import Objective, descend, minimize
 
-__all__ = ["ForwardLogistic", "NoisyLabelLogisticRegression", "check_transition_matrix"]
+__all__ = [
+    "ForwardLogistic",
+    "NoisyLabelLogisticRegression",
+    "check_transition_matrix",
+    "relative_weights",
+]
 
 # Stationary points are found to this fraction of the gradient's scale, plain optima to a finer one.
 _STATIONARY, _OPTIMAL = 1e-4, 1e-10
@@ -147,7 +152,7 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
                 "y contains labels that cannot occur: their columns of transition_matrix are zero. "
                 "Give the matrix that the labels were drawn with."
             )
-        weights = _relative_weights(sample_weight, len(y))
+        weights = relative_weights(sample_weight, len(y))
 
         rows = RowBlocks(X, norm_bound=None)
         # The solver wants rows in a ball: the smallest one that holds them all clips nothing.
@@ -368,7 +373,7 @@ def check_transition_matrix(T: Any, n_classes: int) -> np.ndarray:
     return array
 
 
-def _relative_weights(sample_weight: Any, n: int) -> np.ndarray:
+def relative_weights(sample_weight: Any, n: int) -> np.ndarray:
     """Weights that sum to one."""
     if sample_weight is None:
         return np.full(n, 1.0 / n)

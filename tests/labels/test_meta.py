@@ -324,6 +324,16 @@ def test_em_multiplies_weights_of_records(wrap):
     np.testing.assert_allclose(again.predict_proba(X), half.predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("weights", [np.zeros(400), -np.ones(400), np.ones(3)])
+def test_em_refuses_bad_weights(weights):
+    X, y = data()
+    estimator = GaussianNB().set_fit_request(sample_weight=True)
+    clf = LabelDPClassifier(estimator, classes=CLASSES, correction="likelihood")
+    with pytest.raises(ValueError, match="sample_weight must be"):
+        clf.fit(X, y, sample_weight=weights)
+
+
 def test_metadata_need_routing():
     X, y = data()
     for learner in (LEARNERS["none"], LabelDPRegressor(Ridge(), support=SUPPORT)):
@@ -426,7 +436,15 @@ def test_bins_are_never_worse_than_intervals(epsilon, seed):
     [
         (LabelDPClassifier(Ridge(), classes=CLASSES), "estimator must be a classifier"),
         (LabelDPClassifier(GaussianNB, classes=CLASSES), "estimator must be a classifier"),
+        (LabelDPClassifier(None, classes=CLASSES), "estimator must be a classifier"),
         (LabelDPClassifier(GaussianNB()), "classes must be given"),
+        (LabelDPClassifier(GaussianNB(), classes=3), "classes must be a one-dimensional list"),
+        (LabelDPClassifier(GaussianNB(), classes=[["owl"], ["cat", "dog"]]), "classes must be"),
+        (LabelDPClassifier(GaussianNB(), classes=[0.5, 1.5]), "classes must hold text, bools"),
+        (
+            LabelDPClassifier(GaussianNB(), classes=np.array([1, "owl"], dtype=object)),
+            "classes must hold text, bools",
+        ),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, mechanism="rr_on_bins"), "mechanism"),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, correction="em"), "correction must be"),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, em_iterations=0), "em_iterations must"),
@@ -459,6 +477,7 @@ def test_bins_are_never_worse_than_intervals(epsilon, seed):
             "not distances or kernels",
         ),
         (LabelDPRegressor(GaussianNB(), support=SUPPORT), "estimator must be a regressor"),
+        (LabelDPRegressor(None, support=SUPPORT), "estimator must be a regressor"),
         (LabelDPRegressor(Ridge()), "support must be"),
         (LabelDPRegressor(Ridge(), support=SUPPORT, mechanism="rr"), "mechanism must be one of"),
         (LabelDPRegressor(Ridge(), support=SUPPORT, correction="debias"), "is not possible"),
@@ -484,4 +503,19 @@ def test_errors_do_not_quote_labels(y):
         with pytest.raises(ValueError) as error:
             clf.fit(X, y)
         assert not re.search("secret|owl|0[.]5", str(error.value))
-        assert error.value.__cause__ is None
+        assert error.value.__context__ is None
+
+
+@pytest.mark.parametrize("y", [3.25, [3.25, np.nan] * 20, ["3.25"] * 40, [[3.25, 1.0]] * 40])
+def test_errors_do_not_quote_targets(y):
+    with pytest.raises((ValueError, TypeError)) as error:
+        LabelDPRegressor(Ridge(), support=SUPPORT).fit(np.zeros((40, 1)), np.array(y))
+    assert "3.25" not in str(error.value) and error.value.__context__ is None
+
+
+def test_many_classes_are_no_regression_problem():
+    X, _ = data(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = LabelDPClassifier(DummyClassifier(), classes=range(30)).fit(X, np.arange(60) % 30)
+    assert len(clf.classes_) == 30
