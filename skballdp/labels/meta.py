@@ -745,8 +745,8 @@ def _spread(
         values = np.column_stack([-values, values]) if len(present) == 2 else values[:, np.newaxis]
     complete = np.full((len(values), len(classes)), absent)
     complete[:, np.searchsorted(classes, present)] = values
-    if len(classes) == 2 and absent < -1:  # two classes have one score
-        return -complete[:, 0] if present[0] == classes[0] else complete[:, 1]
+    if len(classes) == 2 and absent < -1:  # two classes have one score: here an extreme one
+        return complete[:, 1] if present[0] == classes[0] else -complete[:, 0]
     return complete
 
 

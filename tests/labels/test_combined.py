@@ -254,6 +254,15 @@ def test_seeded_labels_void_the_whole():
         certificate.epsilon_at(0.5)
 
 
+def test_the_sum_takes_the_total_of_the_labels():
+    X, y = blobs()
+    head = BallDPRidgePrototype(0.5, epsilon=1.0)
+    certificate = LabelDPClassifier(head, classes=["a", "b", "c"]).fit(X, y).certificate_
+    dear = dataclasses.replace(certificate.labels, prior_epsilon=9.0)
+    certificate = dataclasses.replace(certificate, labels=dear)
+    assert certificate.epsilon == 10.0 and certificate.epsilon_at(0.0) == 9.0
+
+
 @pytest.mark.parametrize("part", ["labels", "features"])
 def test_check_looks_at_both_parts(part):
     X, y = blobs()

@@ -82,6 +82,20 @@ def test_the_descent_never_ends_above_its_start():
         assert arrived and np.linalg.norm(gradients[1]) <= 1e-7
 
 
+def test_a_descent_that_ends_uphill_or_early_says_so(monkeypatch):
+    X, _, z, T = noisy_blobs(60)
+    rows, weights = RowBlocks(X, norm_bound=10.0), np.full(60, 1 / 60)
+    start = np.zeros((4, 7))
+    objective = Objective(ForwardLogistic(4, T), rows, z, weights, 1e-4, start)
+    nothing, left = np.array([], dtype=int), np.array([0])
+    for end, unfinished in ((start + 100.0 * np.eye(4, 7), nothing), (start, left)):
+        result = end[None], unfinished
+        monkeypatch.setattr("skballdp.erm.solver._lbfgs", lambda *_, result=result: result)
+        theta, arrived = descend(objective, start, tolerance=1e-7)
+        np.testing.assert_array_equal(theta, start)
+        assert not arrived
+
+
 # ---- the estimator -----------------------------------------------------------------------------
 
 
@@ -169,6 +183,13 @@ def test_bad_parameters(given, match):
         NoisyLabelLogisticRegression(**given).fit(X, z)
 
 
+def test_a_single_weight_is_none():
+    X, _, z, _ = noisy_blobs(60)
+    clf = NoisyLabelLogisticRegression(alpha=1e-2)
+    expected = clf.fit(X, z).coef_
+    np.testing.assert_array_equal(clf.fit(X, z, sample_weight=3.0).coef_, expected)
+
+
 @pytest.mark.parametrize("weights", [[1.0], -np.ones(60), np.zeros(60), np.full(60, np.nan)])
 def test_bad_weights(weights):
     X, _, z, _ = noisy_blobs(60)
@@ -238,6 +259,23 @@ def test_em_stops_where_the_likelihood_does():
         models.append,
     )
     assert np.all(np.diff(trace) > 0) and best is models[len(trace) - 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "n_kept"), [([-1.0, -0.9, -0.95], 2), ([-1.0, -0.9, -0.9 + 1e-6, -0.5], 3)]
+)
+def test_em_stops_when_it_falls_or_hardly_rises(values, n_kept):
+    models = iter(range(len(values)))
+    best, trace = fit_by_em(
+        fit=lambda _: next(models),
+        probabilities_of=lambda model: np.exp([[values[model], -np.inf]]),
+        start=np.array([[0.5, 0.5]]),
+        likelihood=np.array([[1.0, 0.5]]),
+        record_weights=np.ones(1),
+        iterations=10,
+    )
+    np.testing.assert_allclose(trace, values[:n_kept])
+    assert best == n_kept - 1
 
 
 def test_posterior_where_the_model_excludes_the_label():
