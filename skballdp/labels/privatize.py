@@ -474,8 +474,8 @@ def _split(n: int, fraction: float, random_state: Any) -> tuple[np.ndarray, np.n
     n_prior = round(fraction * n)
     if not 0 < n_prior < n:
         raise ValueError(
-            f"prior_fraction={fraction!r} of {n} records is {n_prior}: there must be some for the "
-            "prior and some to keep. Change it, or give a public prior."
+            f"prior_fraction={fraction!r} of n_samples={n} is {n_prior} records: there must be "
+            "some for the prior and some to keep. Change it, or give a public prior."
         )
     words = make_rng(random_state, stream=_SPLIT_STREAM).draw(n)
     order = np.argsort(words, kind="stable")

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -35,12 +36,15 @@ def noisy_blobs(n=1500, epsilon=1.0, K=4, seed=0):
 
 
 @pytest.mark.parametrize("K", [2, 5])
-def test_slopes_are_derivatives(K):
+def test_the_forward_loss_and_its_slopes(K):
     rng = np.random.default_rng(0)
     T = rng.dirichlet(np.ones(K), K)
     loss, codes = ForwardLogistic(K, T), rng.integers(0, K, 30)
     scores = 3 * rng.standard_normal((2, 30, loss.n_scores))
-    _, slopes = loss.value_and_slope(scores, codes)
+    values, slopes = loss.value_and_slope(scores, codes)
+    f = softmax(np.concatenate([0 * scores, scores], axis=-1) if K == 2 else scores, axis=-1)
+    fitted = np.take_along_axis(f @ T, np.broadcast_to(codes[:, None], (2, 30, 1)), axis=-1)
+    np.testing.assert_allclose(values, -np.log(fitted), rtol=1e-12)
     for column in range(loss.n_scores):
         step = np.zeros(loss.n_scores)
         step[column] = 1e-6

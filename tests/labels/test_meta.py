@@ -57,6 +57,13 @@ class Precomputed(SVC):
         raise NotImplementedError
 
 
+class TwoOnly(GaussianNB):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
 class Recorder(ClassifierMixin, BaseEstimator):
     """Keeps what fit was given."""
 
@@ -242,7 +249,8 @@ def test_scores_where_one_of_two_classes_never_appears():
             OneVsRestClassifier(LogisticRegression()), epsilon=30.0, classes=["a", "b"]
         ).fit(X, [label] * 20)
         assert clf.predict(X).tolist() == [label] * 20
-        assert np.all((clf.decision_function(X) > 0) == (label == "b"))
+        largest = np.finfo(float).max
+        assert set(clf.decision_function(X)) == {largest if label == "b" else -largest}
 
 
 @pytest.mark.parametrize("mechanism", ["block_rr", "rr_top_k"])
@@ -455,6 +463,9 @@ def test_delegation_and_tags():
     assert not hasattr(clf, "predict_proba") and not hasattr(clf, "predict_log_proba")
     assert hasattr(clf, "decision_function") and not hasattr(clf, "n_features_in_")
     assert LEARNERS["direct"].__sklearn_tags__().input_tags.sparse
+    assert LEARNERS["none"].__sklearn_tags__().classifier_tags.multi_class
+    two_only = LabelDPClassifier(TwoOnly(), classes=["a", "b"])
+    assert not two_only.__sklearn_tags__().classifier_tags.multi_class
     assert not LabelDPClassifier(GaussianNB(), classes=CLASSES).__sklearn_tags__().input_tags.sparse
     assert not hasattr(LabelDPClassifier(GaussianNB(), classes=CLASSES), "decision_function")
 

@@ -167,8 +167,8 @@ def test_other_warnings_pass_through():
         ({"classes": None}, "classes must be given"),
         ({"mechanism": "laplace"}, "mechanism must be one of"),
         ({"prior_fraction": 1.0}, "prior_fraction must be a number in [0, 1)"),
-        ({"prior_fraction": 0.01}, "of 4 records is 0"),
-        ({"prior_fraction": 0.9}, "of 4 records is 4"),
+        ({"prior_fraction": 0.01}, "of n_samples=4 is 0 records"),
+        ({"prior_fraction": 0.9}, "of n_samples=4 is 4 records"),
         ({"prior_fraction": 0.5, "prior": [0.5, 0.3, 0.2]}, "not used when prior is given"),
         ({"prior_fraction": 0.5, "mechanism": "rr"}, "not used by mechanism='rr'"),
         ({"prior_method": "rr"}, "prior_method='rr' is not used when prior_fraction is 0"),
@@ -209,6 +209,10 @@ def test_sampler_returns_rows_of_the_same_type():
         kept, noisy = clone(sampler).fit_resample(given, y)
         n_kept = kept.shape[0] if hasattr(kept, "shape") else len(kept)
         assert n_kept == len(noisy) == 30
+    kept, _ = sampler.fit_resample(sparse.coo_array(X), y)
+    np.testing.assert_array_equal(kept.toarray(), X[sampler.sample_indices_])
+    kept, _ = sampler.fit_resample(X.tolist(), y)
+    np.testing.assert_array_equal(kept, X[sampler.sample_indices_])
     kept, noisy = sampler.fit_resample(frame, y)
     pd.testing.assert_frame_equal(kept, frame.iloc[sampler.sample_indices_])
     assert sampler.certificate_.estimator == "LabelDPSampler"
