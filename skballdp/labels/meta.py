@@ -245,7 +245,9 @@ default="block_rr"
     labels.
 
     EM starts with the prior as the probabilities of all records and multiplies the training set by
-    the number of classes. Its refits, and the descent, may end in a local optimum.
+    the number of classes. Its refits, and the descent, may end in a local optimum. With metadata
+    routing enabled, the last step of a Pipeline must request `sample_weight`, and the others say
+    that they do not.
 
     **Formal guarantees.** Adjacency: the label of one record is replaced by any other, number of
     records and all features unchanged. Hidden: that label, at the epsilon of the certificate; what
@@ -255,6 +257,10 @@ default="block_rr"
     `CombinedPrivacyCertificate` for the proof. Public: number of records, classes, every parameter,
     and the features, if the estimator is not a Ball-DP head. Voided by: ``random_state`` other than
     None, infinite epsilon.
+
+    Not covered: what reads y outside, such as a step before this one in a Pipeline that selects
+    features by y, a calibration or a stacking around this, a stratified split. Put it **inside**,
+    as part of `estimator`, where it sees noisy labels.
 
     **Each fit spends epsilon again.** A search over m candidates with f folds and a refit uses a
     label up to ``m (f - 1) + 1`` times, and its scores use true labels with no noise at all. Search
@@ -595,8 +601,8 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):
     **Formal guarantees.** Adjacency: the target of one record is replaced by any other number,
     number of records and all features unchanged. Hidden: that target, at the epsilon of the
     certificate. Public: features, number of records, support, every parameter. Voided by:
-    ``random_state`` other than None, infinite epsilon. Each fit spends epsilon again, see
-    `LabelDPClassifier`.
+    ``random_state`` other than None, infinite epsilon. Each fit spends epsilon again, and what
+    reads y outside is not covered, see `LabelDPClassifier`.
 
     References
     ----------
