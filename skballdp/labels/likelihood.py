@@ -18,6 +18,7 @@ from skballdp.data import RowBlocks, longest_product_sum
 from skballdp.erm.losses import BinaryLogistic, Loss, Softmax
 from skballdp.erm.sensitivity import gradient_error, minimizer_radius
 from skballdp.erm.solver import Objective, descend, minimize
+from skballdp.labels.transformer import check_classes
 
 __all__ = [
     "ForwardLogistic",
@@ -281,10 +282,10 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
                     "in classes."
                 )
             return classes, None
-        given = np.asarray(self.classes)
-        if given.ndim != 1 or len(given) < 2 or len(np.unique(given)) != len(given):
+        given = check_classes(self.classes)
+        if len(given) < 2:
             raise ValueError(
-                "classes must be a one-dimensional list of at least two labels without a duplicate."
+                f"classes must hold at least two classes, got {len(given)}. Name all labels."
             )
         order = np.argsort(given)
         if not np.all(np.isin(y, given)):

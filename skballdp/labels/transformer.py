@@ -561,8 +561,8 @@ def _listed(classes: Any) -> np.ndarray:
     return array
 
 
-def check_classes(classes: Any) -> None:
-    """Refuse labels that classifiers do not take; those of `BlockRRLabelTransformer` are more."""
+def check_classes(classes: Any) -> np.ndarray:
+    """Return labels that classifiers take, fewer than `BlockRRLabelTransformer` does, or raise."""
     labels = _listed(classes)
     whole = labels.dtype.kind != "f" or np.all(labels == np.trunc(labels))
     if labels.dtype.kind not in "biufU" or not whole:
@@ -570,6 +570,7 @@ def check_classes(classes: Any) -> None:
             "classes must hold text, bools or whole numbers, all of one kind, got dtype "
             f"{labels.dtype}. Encode other labels beforehand."
         )
+    return labels
 
 
 def _is_missing(label: Any) -> bool:

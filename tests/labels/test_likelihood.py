@@ -177,7 +177,10 @@ def test_a_class_that_never_appears():
         ({"classes": range(4), "transition_matrix": np.full((4, 4), 0.3)}, "rows that sum to 1"),
         ({"classes": range(4), "transition_matrix": 2 * np.eye(4) - 0.25}, "non-negative"),
         ({"classes": range(3)}, "labels not in classes"),
-        ({"classes": [0, 1, 2, 3, 3]}, "without a duplicate"),
+        ({"classes": [0, 1, 2, 3, 3]}, "must not hold a duplicate"),
+        ({"classes": [0]}, "at least two classes, got 1"),
+        ({"classes": [[0], [1, 2]]}, "classes must be a one-dimensional list"),
+        ({"classes": [0, None]}, "classes contains NaN or None"),
         ({"classes": range(4), "transition_matrix": np.eye(4)[[0, 0, 2, 3]]}, "cannot occur"),
     ],
 )
