@@ -44,6 +44,9 @@ class LabelPrivacyCertificate:
         Where the prior came from; one of `PRIOR_SOURCES` or other words.
     same_records : bool
         Whether prior and release are known to use the same records, as in `fit_transform`.
+    disjoint : bool
+        Whether they are known to use different ones, as in `privatize_labels`. With neither, both
+        readings are given.
     n_releases : int
         How often labels were released with this object.
     n_labels, n_outputs : int
@@ -80,6 +83,7 @@ class LabelPrivacyCertificate:
     prior_epsilon: float
     prior_source: str
     same_records: bool = False
+    disjoint: bool = False
     n_releases: int = 0
     n_labels: int
     n_outputs: int
@@ -150,6 +154,7 @@ class LabelPrivacyCertificate:
             "prior_epsilon": budget,
             "prior_source": text,
             "same_records": lambda value: type(value) is bool,
+            "disjoint": lambda value: type(value) is bool,
             "n_releases": count,
             "n_labels": count,
             "n_outputs": count,
@@ -161,6 +166,8 @@ class LabelPrivacyCertificate:
                 raise self._inconsistent(name, "its meaning")
         if (self.n_outputs == 0) != (self.n_labels == 0):
             raise self._inconsistent("n_outputs", "n_labels: both are 0 for numbers only")
+        if self.disjoint and (self.same_records or self.n_releases > 1):
+            raise self._inconsistent("disjoint", "same_records and n_releases")
         learned = PRIOR_SOURCES.get(self.prior_source, self.prior_epsilon > 0)
         if learned != (self.prior_epsilon > 0):
             raise self._inconsistent("prior_epsilon", "prior_source")
@@ -215,6 +222,7 @@ class LabelPrivacyCertificate:
         record = json.loads(text)
         if not isinstance(record, dict) or record.get("version") != _VERSION:
             raise ValueError(f"text must be a label certificate of version {_VERSION}.")
+        record.setdefault("disjoint", False)  # unknown to the first writers of this version
         unknown = set(record) ^ {field.name for field in dataclasses.fields(cls)}
         if unknown:
             fields = ", ".join(sorted(unknown))
@@ -260,12 +268,17 @@ class LabelPrivacyCertificate:
             f"{opening}Whoever sees the noisy labels, all features and all true labels but one can "
             "hardly tell that label from any other: no outcome is more than e^epsilon times as "
             "likely with one as with the other.",
+        ]
+        readings = [
             "If the prior and each release use different records, chosen without looking at the "
             f"labels: epsilon = {_up(self.epsilon_disjoint)}.",
             f"If they use the same records: epsilon = {_up(self.epsilon_same_records)}.",
         ]
         if self.same_records:
-            promise.append("Prior and labels came from the same records: the second one applies.")
+            readings.append("Prior and labels came from the same records: the second one applies.")
+        if self.disjoint:
+            readings = [f"Each label was used once: epsilon = {_up(self.epsilon_total)}."]
+        promise += readings
         sections.append(("What is promised", promise))
         sections.append(
             (
@@ -284,7 +297,7 @@ class LabelPrivacyCertificate:
                 "Numbers",
                 [
                     f"mechanism {self.mechanism} ({outputs}), epsilon {_up(self.epsilon)} a "
-                    f"release; {self.n_releases} releases so far",
+                    f"release; {self.n_releases} release{'s' * (self.n_releases != 1)} so far",
                     f"prior: {self.prior_source}, epsilon {_up(self.prior_epsilon)}",
                 ],
             )

@@ -4,11 +4,13 @@ import html
 import json
 import math
 import textwrap
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from skballdp.certificate import PrivacyCertificate, _down, _up
+from skballdp.exceptions import PrivacyWarning
 from skballdp.labels.certificate import LabelPrivacyCertificate
 
 __all__ = ["CombinedPrivacyCertificate"]
@@ -29,7 +31,7 @@ class CombinedPrivacyCertificate:
         The promise of the noisy labels, for itself.
     features : PrivacyCertificate
         The promise of the head **given the noisy labels**: its labels, classes and class counts are
-        the noisy ones.
+        the noisy ones. Its `exact_id_bound` is for candidates that have the same true label.
     version : int
         Version of this format.
 
@@ -139,11 +141,28 @@ class CombinedPrivacyCertificate:
         ------
         TypeError, ValueError
             If an argument is not a number or out of range.
+
+        Warns
+        -----
+        PrivacyWarning
+            If the certificate is void.
         """
-        return _sum_up(self.labels.epsilon_total, self.features.epsilon_at(distance, delta))
+        if not self.holds:
+            warnings.warn(
+                "the certificate is void, and this epsilon is what it would be otherwise: "
+                + "; ".join(self.voided_by),
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        features = self.features
+        spent = features._epsilon_at(distance, features.delta if delta is None else delta)
+        if features.mu_at(distance) == 0:
+            # The same features, but another label: the radius, which may depend on it, still costs.
+            spent = features.radius_epsilon
+        return _sum_up(self.labels.epsilon_total, spent)
 
     def check(self) -> bool:
-        """Recompute the head's part from its own public numbers.
+        """Check the labels' part, and recompute the head's from its own public numbers.
 
         Returns
         -------
@@ -155,7 +174,7 @@ class CombinedPrivacyCertificate:
         CertificationError
             If a number does not; the message names the field.
         """
-        return self.features.check()
+        return self.labels.check() and self.features.check()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
@@ -268,7 +287,9 @@ class CombinedPrivacyCertificate:
                 "Its two parts",
                 [
                     "They follow: the noisy labels for themselves, and the head given these. What "
-                    "the second one says about labels and counts is about the noisy ones.",
+                    "the second one says about labels and counts is about the noisy ones. Its "
+                    "bounds on picking out a record are for candidates with the same true label: "
+                    "between others the noisy label helps the attacker.",
                 ],
             )
         )

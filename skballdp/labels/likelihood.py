@@ -18,8 +18,14 @@ from skballdp.data import RowBlocks, longest_product_sum
 from skballdp.erm.losses import BinaryLogistic, Loss, Softmax
 from skballdp.erm.sensitivity import gradient_error, minimizer_radius
 from skballdp.erm.solver import Objective, descend, minimize
+from skballdp.labels.transformer import check_classes
 
-__all__ = ["ForwardLogistic", "NoisyLabelLogisticRegression", "check_transition_matrix"]
+__all__ = [
+    "ForwardLogistic",
+    "NoisyLabelLogisticRegression",
+    "check_transition_matrix",
+    "relative_weights",
+]
 
 # Stationary points are found to this fraction of the gradient's scale, plain optima to a finer one.
 _STATIONARY, _OPTIMAL = 1e-4, 1e-10
@@ -147,7 +153,7 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
                 "y contains labels that cannot occur: their columns of transition_matrix are zero. "
                 "Give the matrix that the labels were drawn with."
             )
-        weights = _relative_weights(sample_weight, len(y))
+        weights = relative_weights(sample_weight, len(y))
 
         rows = RowBlocks(X, norm_bound=None)
         # The solver wants rows in a ball: the smallest one that holds them all clips nothing.
@@ -276,10 +282,10 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
                     "in classes."
                 )
             return classes, None
-        given = np.asarray(self.classes)
-        if given.ndim != 1 or len(given) < 2 or len(np.unique(given)) != len(given):
+        given = check_classes(self.classes)
+        if len(given) < 2:
             raise ValueError(
-                "classes must be a one-dimensional list of at least two labels without a duplicate."
+                f"classes must hold at least two classes, got {len(given)}. Name all labels."
             )
         order = np.argsort(given)
         if not np.all(np.isin(y, given)):
@@ -368,7 +374,7 @@ def check_transition_matrix(T: Any, n_classes: int) -> np.ndarray:
     return array
 
 
-def _relative_weights(sample_weight: Any, n: int) -> np.ndarray:
+def relative_weights(sample_weight: Any, n: int) -> np.ndarray:
     """Weights that sum to one."""
     if sample_weight is None:
         return np.full(n, 1.0 / n)

@@ -34,7 +34,7 @@ from skballdp._release import BallDPClassifier
 from skballdp._validate import check_choice, check_integer, without_data
 from skballdp.labels.combined import CombinedPrivacyCertificate
 from skballdp.labels.correction import correct_probabilities, fit_by_em
-from skballdp.labels.likelihood import NoisyLabelLogisticRegression
+from skballdp.labels.likelihood import NoisyLabelLogisticRegression, relative_weights
 from skballdp.labels.privatize import (
     FOR_CLASSES,
     FOR_NUMBERS,
@@ -42,6 +42,7 @@ from skballdp.labels.privatize import (
     privatize,
     take_rows,
 )
+from skballdp.labels.transformer import check_classes
 
 __all__ = ["LabelDPClassifier", "LabelDPRegressor"]
 
@@ -51,7 +52,7 @@ class _LabelDPEstimator(MetaEstimatorMixin, BaseEstimator):
 
     def _private_labels(self, X: Any, y: Any, mechanisms: tuple[str, ...]) -> PrivateLabels:
         check_choice("mechanism", self.mechanism, mechanisms)
-        check_consistent_length(X, y)
+        without_data(check_consistent_length, X, y)
         parameters = self.get_params(deep=False)
         for name in ("estimator", "correction", "em_iterations"):
             parameters.pop(name, None)
@@ -244,7 +245,9 @@ default="block_rr"
     labels.
 
     EM starts with the prior as the probabilities of all records and multiplies the training set by
-    the number of classes. Its refits, and the descent, may end in a local optimum.
+    the number of classes. Its refits, and the descent, may end in a local optimum. With metadata
+    routing enabled, the last step of a Pipeline must request `sample_weight`, and the others say
+    that they do not.
 
     **Formal guarantees.** Adjacency: the label of one record is replaced by any other, number of
     records and all features unchanged. Hidden: that label, at the epsilon of the certificate; what
@@ -254,6 +257,10 @@ default="block_rr"
     `CombinedPrivacyCertificate` for the proof. Public: number of records, classes, every parameter,
     and the features, if the estimator is not a Ball-DP head. Voided by: ``random_state`` other than
     None, infinite epsilon.
+
+    Not covered: what reads y outside, such as a step before this one in a Pipeline that selects
+    features by y, a calibration or a stacking around this, a stratified split. Put it **inside**,
+    as part of `estimator`, where it sees noisy labels.
 
     **Each fit spends epsilon again.** A search over m candidates with f folds and a refit uses a
     label up to ``m (f - 1) + 1`` times, and its scores use true labels with no noise at all. Search
@@ -348,8 +355,10 @@ default="block_rr"
         y = without_data(column_or_1d, y, warn=True)
         if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
             raise ValueError("y contains NaN or infinity. Repair or leave out such records.")
-        listed = self.classes is not None and not isinstance(self.classes, str)
-        without_data(check_classification_targets, np.asarray(self.classes) if listed else y)
+        if isinstance(self.classes, str):  # "observed": what is in y is public
+            without_data(check_classification_targets, y)
+        elif self.classes is not None:
+            check_classes(self.classes)
         private = self._private_labels(X, y, FOR_CLASSES)
         del y, fit_params  # from here on there are noisy labels only
 
@@ -457,7 +466,7 @@ default="block_rr"
     def _check_estimator(self) -> None:
         """Refuse what cannot work before a label is touched."""
         name = type(self.estimator).__name__
-        if isinstance(self.estimator, type) or not is_classifier(self.estimator):
+        if not _can_fit(self.estimator) or not is_classifier(self.estimator):
             raise TypeError(f"estimator must be a classifier, got an object of type {name}.")
         if isinstance(self.estimator, Pipeline) and _ball_head(self.estimator) is not None:
             require_public_steps(self.estimator.steps[:-1])
@@ -483,7 +492,8 @@ default="block_rr"
         weight_name = _weight_parameter(self.estimator)
         params = dict(params)
         given = params.pop(weight_name, None)
-        own = np.ones(n) if given is None else np.asarray(given, dtype=np.float64)
+        record_weights = relative_weights(given, n)
+        own = np.broadcast_to(np.asarray(1.0 if given is None else given, dtype=np.float64), n)
         likelihood = self.transition_matrix_.T[np.searchsorted(self.classes_, labels)]
         prior = np.full(K, 1.0 / K) if self.prior_ is None else self.prior_
 
@@ -501,7 +511,7 @@ default="block_rr"
             probabilities_of,
             np.broadcast_to(prior, (n, K)),
             likelihood,
-            own / own.sum(),
+            record_weights,
             self.em_iterations,
         )
 
@@ -591,8 +601,8 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):
     **Formal guarantees.** Adjacency: the target of one record is replaced by any other number,
     number of records and all features unchanged. Hidden: that target, at the epsilon of the
     certificate. Public: features, number of records, support, every parameter. Voided by:
-    ``random_state`` other than None, infinite epsilon. Each fit spends epsilon again, see
-    `LabelDPClassifier`.
+    ``random_state`` other than None, infinite epsilon. Each fit spends epsilon again, and what
+    reads y outside is not covered, see `LabelDPClassifier`.
 
     References
     ----------
@@ -674,7 +684,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):
                 "correction='debias' is not possible with mechanism='rr_on_bins', whose outputs "
                 "cannot be made unbiased. Use 'rp_with_prior', or correction='none'."
             )
-        if isinstance(self.estimator, type) or not is_regressor(self.estimator):
+        if not _can_fit(self.estimator) or not is_regressor(self.estimator):
             name = type(self.estimator).__name__
             raise TypeError(f"estimator must be a regressor, got an object of type {name}.")
         params = self._routed(fit_params)
@@ -695,6 +705,10 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):
         # scikit-learn's checks want good scores on 200 records at the default epsilon.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _can_fit(estimator: Any) -> bool:
+    return hasattr(estimator, "fit") and not isinstance(estimator, type)
 
 
 def _ball_head(estimator: Any) -> BallDPClassifier | None:
@@ -737,8 +751,8 @@ def _spread(
         values = np.column_stack([-values, values]) if len(present) == 2 else values[:, np.newaxis]
     complete = np.full((len(values), len(classes)), absent)
     complete[:, np.searchsorted(classes, present)] = values
-    if len(classes) == 2 and absent < -1:  # two classes have one score
-        return -complete[:, 0] if present[0] == classes[0] else complete[:, 1]
+    if len(classes) == 2 and absent < -1:  # two classes have one score: here an extreme one
+        return complete[:, 1] if present[0] == classes[0] else -complete[:, 0]
     return complete
 
 

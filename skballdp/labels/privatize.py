@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from skballdp._validate import check_choice, check_real, without_data
 from skballdp.labels.bins import IntervalMechanism, check_increasing
 from skballdp.labels.certificate import LabelPrivacyCertificate
-from skballdp.labels.mechanisms import LabelMechanism
+from skballdp.labels.mechanisms import LabelMechanism, check_label_epsilon
 from skballdp.labels.transformer import BlockRRLabelTransformer
 from skballdp.noise import make_rng
 
@@ -364,7 +364,7 @@ class LabelDPSampler(BaseEstimator):
         PrivacyWarning
             If something voids or weakens the promise.
         """
-        check_consistent_length(X, y)
+        without_data(check_consistent_length, X, y)
         parameters = self.get_params(deep=False)
         private = privatize(y, parameters, owner=type(self).__name__, stacklevel=3)
         self.certificate_ = private.certificate
@@ -393,6 +393,12 @@ def _privatize(y: Any, parameters: dict[str, Any]) -> PrivateLabels:
         "prior_fraction", parameters.pop("prior_fraction"), low=0.0, high=1.0, high_open=True
     )
     mechanism = check_choice("mechanism", parameters["mechanism"], FOR_CLASSES + FOR_NUMBERS)
+    epsilon = check_label_epsilon(parameters["epsilon"])
+    if fraction > 0 and epsilon < 1e-14:
+        raise ValueError(
+            f"epsilon must be above 0 to learn a prior, got {epsilon!r}. Leave prior_fraction at "
+            "0, or give a public prior."
+        )
     _check_prior_parameters(parameters, fraction)
     y = without_data(column_or_1d, y, warn=True)
     caveats: tuple[str, ...] = ()
@@ -412,7 +418,7 @@ def _privatize(y: Any, parameters: dict[str, Any]) -> PrivateLabels:
     for_prior, kept = _split(len(y), fraction, parameters["random_state"])
     coder.fit(y[for_prior])
     labels = coder.transform(y[kept])
-    certificate = coder.certificate_
+    certificate = dataclasses.replace(coder.certificate_, disjoint=True)
     if fraction > 0:
         caveats += (
             f"{len(for_prior)} records were set aside for the prior, at random: it and the noisy "
@@ -468,8 +474,8 @@ def _split(n: int, fraction: float, random_state: Any) -> tuple[np.ndarray, np.n
     n_prior = round(fraction * n)
     if not 0 < n_prior < n:
         raise ValueError(
-            f"prior_fraction={fraction!r} of {n} records is {n_prior}: there must be some for the "
-            "prior and some to keep. Change it, or give a public prior."
+            f"prior_fraction={fraction!r} of n_samples={n} is {n_prior} records: there must be "
+            "some for the prior and some to keep. Change it, or give a public prior."
         )
     words = make_rng(random_state, stream=_SPLIT_STREAM).draw(n)
     order = np.argsort(words, kind="stable")

@@ -34,7 +34,7 @@ from skballdp.labels.mechanisms import (
 from skballdp.labels.prior import prior_from_histogram, prior_from_rr, private_histogram
 from skballdp.noise import make_rng
 
-__all__ = ["BlockRRLabelTransformer"]
+__all__ = ["BlockRRLabelTransformer", "check_classes"]
 
 _PRIOR = ("prior", "prior_epsilon", "prior_method")
 # Parameters that each mechanism uses, besides epsilon and random_state.
@@ -559,6 +559,18 @@ def _listed(classes: Any) -> np.ndarray:
             "are different."
         )
     return array
+
+
+def check_classes(classes: Any) -> np.ndarray:
+    """Return labels that classifiers take, fewer than `BlockRRLabelTransformer` does, or raise."""
+    labels = _listed(classes)
+    whole = labels.dtype.kind != "f" or np.all(labels == np.trunc(labels))
+    if labels.dtype.kind not in "biufU" or not whole:
+        raise ValueError(
+            "classes must hold text, bools or whole numbers, all of one kind, got dtype "
+            f"{labels.dtype}. Encode other labels beforehand."
+        )
+    return labels
 
 
 def _is_missing(label: Any) -> bool:

@@ -1,5 +1,6 @@
 """Labels and features hidden together: the proof by enumeration, real fits, the certificate."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -15,6 +16,7 @@ from skballdp import (
     BallDPLogisticRegression,
     BallDPRidgePrototype,
     BallDPSquaredHingeSVC,
+    CertificationError,
     CombinedPrivacyCertificate,
     LabelDPClassifier,
     PrivacyWarning,
@@ -233,8 +235,51 @@ def test_the_certificate_is_a_record():
     for bad in ("[]", "{}", text.replace('"estimator"', '"estimater"', 1)):
         with pytest.raises(ValueError):
             CombinedPrivacyCertificate.from_json(bad)
+    with pytest.warns(PrivacyWarning, match="void") as record:
+        # The radius may depend on the label, also where the features are the same.
+        assert certificate.epsilon_at(0.0) == pytest.approx(0.2 + 0.25)
+        assert certificate.epsilon_at(0.5) == pytest.approx(0.55)
+    assert {warning.filename for warning in record} == {__file__}
+
+
+def test_seeded_labels_void_the_whole():
+    X, y = blobs()
+    head = BallDPRidgePrototype(0.5, epsilon=1.0)
+    clf = LabelDPClassifier(head, classes=["a", "b", "c"], random_state=0)
+    with pytest.warns(PrivacyWarning):
+        certificate = clf.fit(X, y).certificate_
+    assert certificate.features.holds and not certificate.holds
+    assert certificate.voided_by[0].startswith("labels: the noise was seeded")
     with pytest.warns(PrivacyWarning, match="void"):
         certificate.epsilon_at(0.5)
+
+
+def test_the_sum_takes_the_total_of_the_labels():
+    X, y = blobs()
+    head = BallDPRidgePrototype(0.5, epsilon=1.0)
+    certificate = LabelDPClassifier(head, classes=["a", "b", "c"]).fit(X, y).certificate_
+    dear = dataclasses.replace(certificate.labels, prior_epsilon=9.0)
+    certificate = dataclasses.replace(certificate, labels=dear)
+    assert certificate.epsilon == 10.0 and certificate.epsilon_at(0.0) == 9.0
+
+
+@pytest.mark.parametrize("part", ["labels", "features"])
+def test_check_looks_at_both_parts(part):
+    X, y = blobs()
+    head = BallDPRidgePrototype(0.5, epsilon=1.0)
+    certificate = LabelDPClassifier(head, classes=["a", "b", "c"]).fit(X, y).certificate_
+    wrong = dataclasses.replace(getattr(certificate, part), epsilon=-1.0)
+    with pytest.raises(CertificationError):
+        dataclasses.replace(certificate, **{part: wrong}).check()
+
+
+def test_the_parts_say_what_they_mean_together():
+    X, y = blobs()
+    head = BallDPRidgePrototype(0.5, epsilon=1.0)
+    certificate = LabelDPClassifier(head, classes=["a", "b", "c"]).fit(X, y).certificate_
+    shown = " ".join(str(certificate).split())
+    assert "for candidates with the same true label" in shown
+    assert "Each label was used once: epsilon = 1." in shown
 
 
 def test_sums_are_rounded_up():

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -35,12 +36,15 @@ def noisy_blobs(n=1500, epsilon=1.0, K=4, seed=0):
 
 
 @pytest.mark.parametrize("K", [2, 5])
-def test_slopes_are_derivatives(K):
+def test_the_forward_loss_and_its_slopes(K):
     rng = np.random.default_rng(0)
     T = rng.dirichlet(np.ones(K), K)
     loss, codes = ForwardLogistic(K, T), rng.integers(0, K, 30)
     scores = 3 * rng.standard_normal((2, 30, loss.n_scores))
-    _, slopes = loss.value_and_slope(scores, codes)
+    values, slopes = loss.value_and_slope(scores, codes)
+    f = softmax(np.concatenate([0 * scores, scores], axis=-1) if K == 2 else scores, axis=-1)
+    fitted = np.take_along_axis(f @ T, np.broadcast_to(codes[:, None], (2, 30, 1)), axis=-1)
+    np.testing.assert_allclose(values, -np.log(fitted), rtol=1e-12)
     for column in range(loss.n_scores):
         step = np.zeros(loss.n_scores)
         step[column] = 1e-6
@@ -80,6 +84,20 @@ def test_the_descent_never_ends_above_its_start():
         )
         assert values[1].sum() <= values[0].sum() * (1 + 1e-12)
         assert arrived and np.linalg.norm(gradients[1]) <= 1e-7
+
+
+def test_a_descent_that_ends_uphill_or_early_says_so(monkeypatch):
+    X, _, z, T = noisy_blobs(60)
+    rows, weights = RowBlocks(X, norm_bound=10.0), np.full(60, 1 / 60)
+    start = np.zeros((4, 7))
+    objective = Objective(ForwardLogistic(4, T), rows, z, weights, 1e-4, start)
+    nothing, left = np.array([], dtype=int), np.array([0])
+    for end, unfinished in ((start + 100.0 * np.eye(4, 7), nothing), (start, left)):
+        result = end[None], unfinished
+        monkeypatch.setattr("skballdp.erm.solver._lbfgs", lambda *_, result=result: result)
+        theta, arrived = descend(objective, start, tolerance=1e-7)
+        np.testing.assert_array_equal(theta, start)
+        assert not arrived
 
 
 # ---- the estimator -----------------------------------------------------------------------------
@@ -159,7 +177,10 @@ def test_a_class_that_never_appears():
         ({"classes": range(4), "transition_matrix": np.full((4, 4), 0.3)}, "rows that sum to 1"),
         ({"classes": range(4), "transition_matrix": 2 * np.eye(4) - 0.25}, "non-negative"),
         ({"classes": range(3)}, "labels not in classes"),
-        ({"classes": [0, 1, 2, 3, 3]}, "without a duplicate"),
+        ({"classes": [0, 1, 2, 3, 3]}, "must not hold a duplicate"),
+        ({"classes": [0]}, "at least two classes, got 1"),
+        ({"classes": [[0], [1, 2]]}, "classes must be a one-dimensional list"),
+        ({"classes": [0, None]}, "classes contains NaN or None"),
         ({"classes": range(4), "transition_matrix": np.eye(4)[[0, 0, 2, 3]]}, "cannot occur"),
     ],
 )
@@ -167,6 +188,13 @@ def test_bad_parameters(given, match):
     X, _, z, _ = noisy_blobs(60)
     with pytest.raises((ValueError, TypeError), match=re.escape(match)):
         NoisyLabelLogisticRegression(**given).fit(X, z)
+
+
+def test_a_single_weight_is_none():
+    X, _, z, _ = noisy_blobs(60)
+    clf = NoisyLabelLogisticRegression(alpha=1e-2)
+    expected = clf.fit(X, z).coef_
+    np.testing.assert_array_equal(clf.fit(X, z, sample_weight=3.0).coef_, expected)
 
 
 @pytest.mark.parametrize("weights", [[1.0], -np.ones(60), np.zeros(60), np.full(60, np.nan)])
@@ -238,6 +266,23 @@ def test_em_stops_where_the_likelihood_does():
         models.append,
     )
     assert np.all(np.diff(trace) > 0) and best is models[len(trace) - 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "n_kept"), [([-1.0, -0.9, -0.95], 2), ([-1.0, -0.9, -0.9 + 1e-6, -0.5], 3)]
+)
+def test_em_stops_when_it_falls_or_hardly_rises(values, n_kept):
+    models = iter(range(len(values)))
+    best, trace = fit_by_em(
+        fit=lambda _: next(models),
+        probabilities_of=lambda model: np.exp([[values[model], -np.inf]]),
+        start=np.array([[0.5, 0.5]]),
+        likelihood=np.array([[1.0, 0.5]]),
+        record_weights=np.ones(1),
+        iterations=10,
+    )
+    np.testing.assert_allclose(trace, values[:n_kept])
+    assert best == n_kept - 1
 
 
 def test_posterior_where_the_model_excludes_the_label():

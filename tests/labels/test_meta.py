@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -34,6 +35,7 @@ from skballdp import (
     privatize_labels,
 )
 from skballdp.labels import rp_with_prior, rr_on_bins
+from skballdp.labels.correction import correct_probabilities
 from skballdp.labels.mechanisms import LabelMechanism
 
 CLASSES = ["owl", "cat", "dog", "bat"]  # not sorted
@@ -46,6 +48,20 @@ def data(n=400, seed=0):
     codes = rng.choice(4, n, p=PRIOR)
     X = (3.0 * np.eye(4, 5)[codes] + rng.standard_normal((n, 5))) / 5
     return X, np.array(CLASSES)[codes]
+
+
+class Precomputed(SVC):
+    """Takes kernels and gives probabilities."""
+
+    def predict_proba(self, X):
+        raise NotImplementedError
+
+
+class TwoOnly(GaussianNB):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -224,6 +240,42 @@ def test_one_noisy_class_of_two():
     assert clf.fit(X, ["a"] * 20).predict_proba(X).tolist() == [[1.0, 0.0]] * 20
 
 
+@pytest.mark.filterwarnings("ignore:Label not:UserWarning")
+def test_scores_where_one_of_two_classes_never_appears():
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    for label in ("a", "b"):
+        # A single noisy label, but for a probability of 2e-12.
+        clf = LabelDPClassifier(
+            OneVsRestClassifier(LogisticRegression()), epsilon=30.0, classes=["a", "b"]
+        ).fit(X, [label] * 20)
+        assert clf.predict(X).tolist() == [label] * 20
+        largest = np.finfo(float).max
+        assert set(clf.decision_function(X)) == {largest if label == "b" else -largest}
+
+
+@pytest.mark.parametrize("mechanism", ["block_rr", "rr_top_k"])
+def test_proba_uses_the_matrix_and_the_prior(mechanism):
+    """Neither symmetric nor, for rr_top_k, invertible."""
+    X, y = data(1000)
+    given = {"sigma": 1.0, "l": 2} if mechanism == "block_rr" else {"k": 3}
+    clf = LabelDPClassifier(
+        LogisticRegression(),
+        mechanism=mechanism,
+        classes=CLASSES,
+        prior=PRIOR,
+        correction="proba",
+        random_state=0,
+        **given,
+    ).fit(X, y)
+    g = clf._complete(clf.estimator_.predict_proba(X), absent=0.0)
+    expected = correct_probabilities(g, clf.transition_matrix_, clf.prior_)
+    f = clf.predict_proba(X)
+    np.testing.assert_array_equal(f, expected)
+    np.testing.assert_array_equal(clf.predict(X), clf.classes_[f.argmax(axis=1)])
+    assert mechanism == "rr_top_k" or np.any(clf.predict(X) != clf.estimator_.predict(X))
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), f)
+
+
 def test_proba_corrects_predictions_only():
     X, y = data(2000)
     plain, corrected = seeded("none").fit(X, y), seeded("proba").fit(X, y)
@@ -275,6 +327,23 @@ def test_em_for_any_estimator_with_weights(estimator):
     assert not hasattr(clf, "log_likelihood_")
 
 
+def test_em_starts_with_the_prior_and_the_matrix():
+    """One refit, done by hand, for a matrix that is not symmetric."""
+    X, y = data()
+    given = {"classes": CLASSES, "prior": PRIOR, "sigma": 1.0, "l": 2, "random_state": 0}
+    clf = LabelDPClassifier(GaussianNB(), correction="likelihood", em_iterations=1, **given)
+    private = privatize_labels(y, **given)
+    T = private.transition_matrix
+    assert not np.allclose(T, T.T)
+    codes = np.array([CLASSES.index(label) for label in private.labels])
+    weights = np.array(PRIOR) * T.T[codes]
+    weights /= weights.sum(axis=1, keepdims=True)
+    expected = GaussianNB().fit(
+        np.repeat(X, 4, axis=0), np.tile(CLASSES, 400), sample_weight=weights.ravel()
+    )
+    np.testing.assert_allclose(clf.fit(X, y).predict_proba(X), expected.predict_proba(X), atol=1e-9)
+
+
 # ---- metadata ----------------------------------------------------------------------------------
 
 
@@ -307,6 +376,21 @@ def test_metadata_are_cut_to_the_kept_rows():
 
 
 @pytest.mark.usefixtures("routing")
+def test_em_copies_metadata_with_the_records():
+    class Tagged(GaussianNB):
+        def fit(self, X, y, sample_weight=None, tag=None):
+            np.testing.assert_array_equal(X[:, 0], tag)
+            return super().fit(X, y, sample_weight)
+
+    X, y = data()
+    estimator = Tagged().set_fit_request(tag=True)
+    clf = LabelDPClassifier(
+        estimator, classes=CLASSES, prior_fraction=0.1, correction="likelihood", em_iterations=2
+    )
+    assert clf.fit(X, y, tag=X[:, 0]).predict(X).shape == (400,)
+
+
+@pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("wrap", [lambda e: e, lambda e: make_pipeline(Normalizer(), e)])
 def test_em_multiplies_weights_of_records(wrap):
     """Records of weight zero count for nothing."""
@@ -322,6 +406,16 @@ def test_em_multiplies_weights_of_records(wrap):
     moved[300:] = X[0]
     again = clone(clf).fit(moved, y, sample_weight=np.arange(600) < 300)
     np.testing.assert_allclose(again.predict_proba(X), half.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("weights", [np.zeros(400), -np.ones(400), np.ones(3)])
+def test_em_refuses_bad_weights(weights):
+    X, y = data()
+    estimator = GaussianNB().set_fit_request(sample_weight=True)
+    clf = LabelDPClassifier(estimator, classes=CLASSES, correction="likelihood")
+    with pytest.raises(ValueError, match="sample_weight must be"):
+        clf.fit(X, y, sample_weight=weights)
 
 
 def test_metadata_need_routing():
@@ -369,6 +463,9 @@ def test_delegation_and_tags():
     assert not hasattr(clf, "predict_proba") and not hasattr(clf, "predict_log_proba")
     assert hasattr(clf, "decision_function") and not hasattr(clf, "n_features_in_")
     assert LEARNERS["direct"].__sklearn_tags__().input_tags.sparse
+    assert LEARNERS["none"].__sklearn_tags__().classifier_tags.multi_class
+    two_only = LabelDPClassifier(TwoOnly(), classes=["a", "b"])
+    assert not two_only.__sklearn_tags__().classifier_tags.multi_class
     assert not LabelDPClassifier(GaussianNB(), classes=CLASSES).__sklearn_tags__().input_tags.sparse
     assert not hasattr(LabelDPClassifier(GaussianNB(), classes=CLASSES), "decision_function")
 
@@ -426,7 +523,15 @@ def test_bins_are_never_worse_than_intervals(epsilon, seed):
     [
         (LabelDPClassifier(Ridge(), classes=CLASSES), "estimator must be a classifier"),
         (LabelDPClassifier(GaussianNB, classes=CLASSES), "estimator must be a classifier"),
+        (LabelDPClassifier(None, classes=CLASSES), "estimator must be a classifier"),
         (LabelDPClassifier(GaussianNB()), "classes must be given"),
+        (LabelDPClassifier(GaussianNB(), classes=3), "classes must be a one-dimensional list"),
+        (LabelDPClassifier(GaussianNB(), classes=[["owl"], ["cat", "dog"]]), "classes must be"),
+        (LabelDPClassifier(GaussianNB(), classes=[0.5, 1.5]), "classes must hold text, bools"),
+        (
+            LabelDPClassifier(GaussianNB(), classes=np.array([1, "owl"], dtype=object)),
+            "classes must hold text, bools",
+        ),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, mechanism="rr_on_bins"), "mechanism"),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, correction="em"), "correction must be"),
         (LabelDPClassifier(GaussianNB(), classes=CLASSES, em_iterations=0), "em_iterations must"),
@@ -458,7 +563,14 @@ def test_bins_are_never_worse_than_intervals(epsilon, seed):
             LabelDPClassifier(SVC(kernel="precomputed"), classes=CLASSES, prior_fraction=0.5),
             "not distances or kernels",
         ),
+        (
+            LabelDPClassifier(
+                Precomputed(kernel="precomputed"), classes=CLASSES, correction="likelihood"
+            ),
+            "not distances or kernels: correction='likelihood' copies",
+        ),
         (LabelDPRegressor(GaussianNB(), support=SUPPORT), "estimator must be a regressor"),
+        (LabelDPRegressor(None, support=SUPPORT), "estimator must be a regressor"),
         (LabelDPRegressor(Ridge()), "support must be"),
         (LabelDPRegressor(Ridge(), support=SUPPORT, mechanism="rr"), "mechanism must be one of"),
         (LabelDPRegressor(Ridge(), support=SUPPORT, correction="debias"), "is not possible"),
@@ -484,4 +596,19 @@ def test_errors_do_not_quote_labels(y):
         with pytest.raises(ValueError) as error:
             clf.fit(X, y)
         assert not re.search("secret|owl|0[.]5", str(error.value))
-        assert error.value.__cause__ is None
+        assert error.value.__context__ is None
+
+
+@pytest.mark.parametrize("y", [3.25, [3.25, np.nan] * 20, ["3.25"] * 40, [[3.25, 1.0]] * 40])
+def test_errors_do_not_quote_targets(y):
+    with pytest.raises((ValueError, TypeError)) as error:
+        LabelDPRegressor(Ridge(), support=SUPPORT).fit(np.zeros((40, 1)), np.array(y))
+    assert "3.25" not in str(error.value) and error.value.__context__ is None
+
+
+def test_many_classes_are_no_regression_problem():
+    X, _ = data(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = LabelDPClassifier(DummyClassifier(), classes=range(30)).fit(X, np.arange(60) % 30)
+    assert len(clf.classes_) == 30

@@ -93,6 +93,20 @@ def test_the_prior_comes_from_other_records(method):
     assert any("250 records were set aside" in caveat for caveat in private.certificate.caveats)
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_only_the_reading_that_applies_is_printed(fraction):
+    private = privatize_labels(
+        ["ham", "spam"] * 20, epsilon=3.0, classes=CLASSES, prior_fraction=fraction
+    )
+    certificate = private.certificate
+    assert certificate.disjoint and not certificate.same_records and certificate.check()
+    shown = " ".join(str(certificate).split())
+    assert "Each label was used once: epsilon = 3." in shown and "1 release so far" in shown
+    assert "If the" not in shown and "same records" not in shown
+    assert certificate.epsilon_same_records == (6.0 if fraction else 3.0)  # if reused elsewhere
+    assert type(certificate).from_json(certificate.to_json()) == certificate
+
+
 def test_the_split_does_not_look_at_labels():
     """One seed, labels that differ everywhere: the same records are kept."""
     kept = []
@@ -153,14 +167,15 @@ def test_other_warnings_pass_through():
         ({"classes": None}, "classes must be given"),
         ({"mechanism": "laplace"}, "mechanism must be one of"),
         ({"prior_fraction": 1.0}, "prior_fraction must be a number in [0, 1)"),
-        ({"prior_fraction": 0.01}, "of 4 records is 0"),
-        ({"prior_fraction": 0.9}, "of 4 records is 4"),
+        ({"prior_fraction": 0.01}, "of n_samples=4 is 0 records"),
+        ({"prior_fraction": 0.9}, "of n_samples=4 is 4 records"),
         ({"prior_fraction": 0.5, "prior": [0.5, 0.3, 0.2]}, "not used when prior is given"),
         ({"prior_fraction": 0.5, "mechanism": "rr"}, "not used by mechanism='rr'"),
         ({"prior_method": "rr"}, "prior_method='rr' is not used when prior_fraction is 0"),
         ({"prior_method": "counts"}, "prior_method must be one of"),
         ({"floor": 0.1}, "floor is not used"),
         ({"epsilon": -1.0}, "epsilon must be"),
+        ({"epsilon": 0.0, "prior_fraction": 0.5}, "epsilon must be above 0 to learn a prior"),
         ({"mechanism": "rr_on_bins", "classes": None}, "support must be"),
         ({"random_state": -1, "prior_fraction": 0.5}, "random_state must be"),
     ],
@@ -170,11 +185,16 @@ def test_bad_parameters(given, match):
         privatize_labels(["ham", "spam", "ham", "ham"], **{"classes": CLASSES, **given})
 
 
-@pytest.mark.parametrize("y", [["ham", "secret"], [], None, np.array([["ham", "secret"]] * 3)])
+@pytest.mark.parametrize(
+    "y", [["ham", "secret"], [], None, np.array([["ham", "secret"]] * 3), np.array("secret")]
+)
 def test_bad_labels_are_not_printed(y):
     with pytest.raises(ValueError) as error:
         privatize_labels(y, classes=CLASSES)
-    assert "secret" not in str(error.value) and error.value.__cause__ is None
+    assert "secret" not in str(error.value) and error.value.__context__ is None
+    with pytest.raises((ValueError, TypeError)) as error:
+        LabelDPSampler(classes=CLASSES).fit_resample(np.zeros((2, 1)), y)
+    assert "secret" not in str(error.value) and error.value.__context__ is None
 
 
 # ---- the sampler -------------------------------------------------------------------------------
@@ -189,6 +209,10 @@ def test_sampler_returns_rows_of_the_same_type():
         kept, noisy = clone(sampler).fit_resample(given, y)
         n_kept = kept.shape[0] if hasattr(kept, "shape") else len(kept)
         assert n_kept == len(noisy) == 30
+    kept, _ = sampler.fit_resample(sparse.coo_array(X), y)
+    np.testing.assert_array_equal(kept.toarray(), X[sampler.sample_indices_])
+    kept, _ = sampler.fit_resample(X.tolist(), y)
+    np.testing.assert_array_equal(kept, X[sampler.sample_indices_])
     kept, noisy = sampler.fit_resample(frame, y)
     pd.testing.assert_frame_equal(kept, frame.iloc[sampler.sample_indices_])
     assert sampler.certificate_.estimator == "LabelDPSampler"

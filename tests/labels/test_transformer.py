@@ -338,6 +338,7 @@ TAMPERED = [
     ("prior_source", "given by the caller"),  # but it cost something
     ("prior_source", ["a list"]),
     ("same_records", 0),
+    ("disjoint", 1),
     ("n_releases", -1),
     ("n_releases", 1.0),
     ("n_labels", 0),
@@ -358,6 +359,24 @@ def test_tampering_is_noticed(field, value):
     record[field] = list(value) if isinstance(value, tuple) else value
     with pytest.raises(ValueError, match=field):
         LabelPrivacyCertificate.from_json(json.dumps(record))
+
+
+def test_a_contradiction_about_the_records_is_noticed():
+    coder = BlockRRLabelTransformer(classes=CLASSES)
+    coder.fit_transform(["ham"])
+    same = coder.certificate_
+    twice = dataclasses.replace(same, same_records=False, n_releases=2)
+    for certificate in (same, twice):
+        with pytest.raises(CertificationError, match="disjoint"):
+            dataclasses.replace(certificate, disjoint=True).check()
+
+
+def test_texts_that_do_not_know_of_disjoint_records_are_read():
+    """The safe side: both readings."""
+    certificate = BlockRRLabelTransformer(classes=CLASSES).fit(["ham"]).certificate_
+    record = json.loads(certificate.to_json())
+    assert record.pop("disjoint") is False
+    assert LabelPrivacyCertificate.from_json(json.dumps(record)) == certificate
 
 
 def test_printed_budgets_are_rounded_up():
