@@ -1,6 +1,5 @@
 """What a label transformer promises, as a frozen record."""
 
-import dataclasses
 import html
 import json
 import math
@@ -9,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skballdp.certificate import _up
+from skballdp._records import from_plain, to_plain
+from skballdp._text import up
 from skballdp.exceptions import CertificationError
 
 __all__ = ["LabelPrivacyCertificate"]
@@ -170,12 +170,8 @@ class LabelPrivacyCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
-        record = dataclasses.asdict(self)
-        for name in ("epsilon", "prior_epsilon"):
-            record[name] = "inf" if record[name] == math.inf else record[name]
-        for name in ("voided_by", "caveats"):
-            record[name] = list(record[name])
-        return record
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the certificate as standard JSON.
@@ -215,18 +211,7 @@ class LabelPrivacyCertificate:
         record = json.loads(text)
         if not isinstance(record, dict) or record.get("version") != _VERSION:
             raise ValueError(f"text must be a label certificate of version {_VERSION}.")
-        unknown = set(record) ^ {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            fields = ", ".join(sorted(unknown))
-            raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
-        for name in ("epsilon", "prior_epsilon"):
-            if record[name] == "inf":
-                record[name] = math.inf
-        for name in ("voided_by", "caveats"):
-            if not isinstance(record[name], list):
-                raise ValueError(f"{name} must be a list.")
-            record[name] = tuple(record[name])
-        certificate = cls(**record)
+        certificate: LabelPrivacyCertificate = from_plain(cls, record)
         certificate.check()
         return certificate
 
@@ -261,8 +246,8 @@ class LabelPrivacyCertificate:
             "hardly tell that label from any other: no outcome is more than e^epsilon times as "
             "likely with one as with the other.",
             "If the prior and each release use different records, chosen without looking at the "
-            f"labels: epsilon = {_up(self.epsilon_disjoint)}.",
-            f"If they use the same records: epsilon = {_up(self.epsilon_same_records)}.",
+            f"labels: epsilon = {up(self.epsilon_disjoint, 6)}.",
+            f"If they use the same records: epsilon = {up(self.epsilon_same_records, 6)}.",
         ]
         if self.same_records:
             promise.append("Prior and labels came from the same records: the second one applies.")
@@ -283,9 +268,9 @@ class LabelPrivacyCertificate:
             (
                 "Numbers",
                 [
-                    f"mechanism {self.mechanism} ({outputs}), epsilon {_up(self.epsilon)} a "
+                    f"mechanism {self.mechanism} ({outputs}), epsilon {up(self.epsilon, 6)} a "
                     f"release; {self.n_releases} releases so far",
-                    f"prior: {self.prior_source}, epsilon {_up(self.prior_epsilon)}",
+                    f"prior: {self.prior_source}, epsilon {up(self.prior_epsilon, 6)}",
                 ],
             )
         )
