@@ -234,9 +234,9 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             If the estimator cannot be audited, or for parameters or data out of their domain.
         """
         m, prior = self._check_parameters()
+        transform, head = _split_pipeline(self.estimator)
         X, y = without_data(validate_data, self, X, y, accept_sparse="csr", dtype="numeric")
         pool = self._check_pool(X_pool, y_pool, y)
-        transform, head = _split_pipeline(self.estimator)
         X = transform(X)
         if pool is not None:
             pool = (transform(pool[0]), pool[1])
@@ -883,6 +883,8 @@ def _split_pipeline(estimator: Any) -> tuple[Any, Any]:
 
 
 def _check_protocol(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an instance: pass {estimator.__name__}(...).")
     cls = type(estimator)
     missing = [name for name in _PROTOCOL if not hasattr(cls, name) and name not in vars(estimator)]
     if missing:

@@ -701,6 +701,8 @@ def test_what_cannot_be_audited_is_refused(digits):
         audit(LogisticRegression(), digits)
     with pytest.raises(TypeError, match="protocol"):
         audit(make_pipeline(Normalizer(), LogisticRegression()), digits)
+    with pytest.raises(TypeError, match=r"an instance: pass BallDPRidgePrototype\(\.\.\.\)"):
+        audit(BallDPRidgePrototype, digits)
     with pytest.raises(ValueError, match="radius is 0"):
         audit(BallDPRidgePrototype(0), digits)
     auditor = MAPReconstructionAuditor(head)
