@@ -279,6 +279,7 @@ DEFECTS = {
     "uniform": ("normal noise", lambda z: Z.uniform(-math.sqrt(3), math.sqrt(3), z.shape)),
     "Laplace": ("normal noise", lambda z: Z.laplace(0, math.sqrt(0.5), z.shape)),
     "cut off": ("normal noise", lambda z: np.clip(z, -3, 3)),
+    "outlier": ("normal noise", lambda z: np.where(z == z.max(), 9.0, z)),
     "permuted": ("normal noise", lambda z: np.stack([Z.permutation(SHARED) for _ in z])),
     "random factor": ("normal noise", lambda z: z * np.sqrt(Z.exponential(size=(len(z), 1)))),
     "one for all": ("independent parameters", lambda z: z[:, :1] + 0 * z),
@@ -287,7 +288,10 @@ DEFECTS = {
     "two parameters": ("independent parameters", lambda z: z[:, [0, *range(99)]]),
     "opposite": ("independent parameters", lambda z: np.hstack([z[:, :99], -z[:, 41:42]])),
     "neighbours": ("independent parameters", lambda z: 0.8 * z + 0.6 * np.roll(z, 1, axis=1)),
-    "common shift": ("independent parameters", lambda z: z + 0.3 * z[:, :1]),
+    "common shift": (
+        "independent parameters",
+        lambda z: (z + 0.15 * Z.standard_normal((len(z), 1))) / 1.01,
+    ),
     "one class": ("unit scale", lambda z: z * np.where(np.arange(100) // 20 == 3, 0.7, 1)),
 }
 

@@ -28,6 +28,7 @@ from skballdp import (
 )
 from skballdp.accounting.reconstruction import exact_id_bound
 from skballdp.audit.attack import _unit_scale, geometry, simulate
+from skballdp.audit.statistics import at_most, epsilon_lower, mu_lower
 from skballdp.audit.supports import antipodal_pairs, draw_supports, farthest_points
 from tests.instances import HEADS, names
 
@@ -289,6 +290,33 @@ def test_random_attributes_are_no_alarm():
         assert auditor.fit(X, y).report_.passed
 
 
+def test_the_levels_and_limits_add_up(digits):
+    head = BallDPRidgePrototype(0.8, epsilon=8.0)
+    report = audit(head, digits, n_releases=300, eta=0.5, confidence=0.9)
+    assert math.fsum(check.level for check in report.checks) == pytest.approx(2e-7)
+    assert report.false_alarm_rate == 2e-7
+    # Bonferroni within a check, over all attacks that it looks at.
+    parts = [part for _, part in report.attacks()]
+    several = [part for part in parts if part is not report.antipodal]
+    within = [part.approximate for part in report.supports] + [report.inversion.approximate]
+    rates = {
+        "null arm": [(part.null, part.kappa) for part in parts],
+        "exact-ID rate": [(part.measured, part.exact_id_bound) for part in several],
+        "approximate rate": [(part.measured, part.bound) for part in within],
+    }
+    for name, pairs in rates.items():
+        smallest = min(at_most(rate, bound) for rate, bound in pairs)
+        assert report.check(name).p_value == min(1.0, len(pairs) * smallest)
+    # Of the best of two limits, each at half the risk.
+    attempts = [(report.measured, 0.1), (report.antipodal.measured, 0.5)]
+    assert report.mu_lower == max(mu_lower(rate, kappa, 0.95) for rate, kappa in attempts)
+    assert report.epsilon_lower == max(
+        epsilon_lower(rate, kappa, 1e-6, 0.95) for rate, kappa in attempts
+    )
+    part = report.repeated
+    assert part.epsilon_lower == epsilon_lower(part.measured, part.kappa, 4e-6, 0.9)
+
+
 def test_power_against_five_percent_too_little_noise():
     """p-values of what the check sees, at the default number of noise values: power 0.99.
 
@@ -349,6 +377,17 @@ def test_the_antipodal_pair_of_every_head(head, digits):
     assert pair.shift / pair.shift_bound > 0.1
 
 
+def test_half_way_between_the_pair_is_a_reference(digits):
+    """For linear heads twice the distance is less than twice the sensitivity."""
+    X, y = digits[0][digits[1] < 2][:100], digits[1][digits[1] < 2][:100]
+    head = BallDPLogisticRegression(0.5, epsilon=4.0)
+    pair = audit(head, (X, y, None, None), pool=False, n_fits=0).antipodal
+    certificate = head.fit(X, y).certificate_
+    half = certificate.mu_at(2 * pair.distance) / 2
+    assert pair.exact_id_bound == pytest.approx(exact_id_bound(mu=half, kappa=0.5), rel=1e-9)
+    assert pair.exact_id_bound < certificate.exact_id_bound(n_candidates=2) - 1e-3
+
+
 def test_farther_candidates_have_their_own_certificate(digits):
     head = BallDPRidgePrototype(0.6, epsilon=2.0)
     report = audit(head, digits, n_fits=0, beyond=(1.5, 2.0, 3.0, 9.0))
@@ -373,6 +412,7 @@ def test_smaller_balls_and_several_releases(digits):
     repeated = report.repeated
     assert repeated.n_seen == 9
     assert repeated.shift == pytest.approx(3 * report.supports[0].shift)
+    assert repeated.shift_bound == pytest.approx(3 * certificate.mu_at(0.8))
     assert repeated.exact_id_bound == certificate.exact_id_bound(
         n_candidates=10, distance=0.8, n_releases=9
     )
