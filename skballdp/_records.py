@@ -1,7 +1,8 @@
 """Frozen dataclasses to standard JSON values and back, exactly.
 
 Fields are typed with float, int, str, bool, tuples of these, and other such dataclasses; optional
-ones are allowed. Infinity, which standard JSON lacks, is the string ``"inf"``; NaN is refused.
+ones are allowed, and ``Any`` for scalars of several types. Infinity, which standard JSON lacks, is
+the string ``"inf"``; NaN is refused.
 """
 
 import dataclasses
@@ -68,6 +69,10 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         if len(arguments) != len(value):
             raise ValueError(f"{where} must have {len(arguments)} entries, got {len(value)}.")
         return tuple(_read(k, v, where) for k, v in zip(arguments, value, strict=True))
+    if kind is Any:
+        if isinstance(value, dict | list):
+            raise ValueError(f"{where} must be a number, a string, a boolean or null.")
+        return value
     if kind is float:
         if value == "inf":
             return math.inf

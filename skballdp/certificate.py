@@ -5,8 +5,6 @@ sensitivity follows from shape, class counts, alpha, norm bound and radius; the 
 ratio mu from (epsilon, delta); the noise scale from both. See `PrivacyCertificate.check`.
 """
 
-import dataclasses
-import decimal
 import html
 import json
 import math
@@ -18,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from skballdp._records import from_plain, to_plain
+from skballdp._text import down, up
 from skballdp._validate import check_choice, check_integer, check_real
 from skballdp.accounting import discrete, gaussian, reconstruction
 from skballdp.data import longest_product_sum, longest_sum
@@ -417,12 +417,8 @@ class PrivacyCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
-        record = dataclasses.asdict(self)
-        for name in _FLOAT_FIELDS:
-            record[name] = _encode(record[name])
-        for name in _TUPLE_FIELDS:
-            record[name] = list(record[name])
-        return record
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the certificate as standard JSON.
@@ -459,19 +455,10 @@ class PrivacyCertificate:
             If the text is not a certificate of a version that this release reads.
         """
         record = json.loads(text)
-        known = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(record, dict) or record.get("version") != _VERSION:
             raise ValueError(f"text must be a certificate of version {_VERSION}.")
-        if set(record) != known:
-            fields = ", ".join(sorted(set(record) ^ known))
-            raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
-        for name in _FLOAT_FIELDS:
-            record[name] = _decode(name, record[name])
-        for name in _TUPLE_FIELDS:
-            if not isinstance(record[name], list):
-                raise ValueError(f"{name} must be a list.")
-            record[name] = tuple(record[name])
-        return cls(**record)
+        certificate: PrivacyCertificate = from_plain(cls, record)
+        return certificate
 
     def __str__(self) -> str:
         title = f"Privacy certificate of a {self.estimator}"
@@ -524,7 +511,7 @@ class PrivacyCertificate:
     def _promise(self, exact_id: float) -> list[str]:
         opening = "" if self.holds else "If it were not void: "
         spent = (
-            f" Choosing the radius cost another epsilon = {self.radius_epsilon:.6g}, for any "
+            f" Choosing the radius cost another epsilon = {up(self.radius_epsilon, 6)}, for any "
             "replacement; where the chosen radius is smaller than the distance at hand, only the "
             "promise at that distance applies."
             if self.radius_epsilon > 0
@@ -533,11 +520,11 @@ class PrivacyCertificate:
         return [
             f"{opening}Whoever sees this model, and knows the training procedure and every "
             "training record but one, can hardly tell that record from any other with the same "
-            f"label whose features are at most {_down(self.radius)} away: no outcome is more than "
-            f"e^epsilon times as likely with one as with the other, up to delta, with epsilon = "
-            f"{_up(self.epsilon)} and delta = {_up(self.delta)}.{spent}",
+            f"label whose features are at most {down(self.radius, 6)} away: no outcome is more "
+            f"than e^epsilon times as likely with one as with the other, up to delta, with epsilon "
+            f"= {up(self.epsilon, 6)} and delta = {up(self.delta, 6)}.{spent}",
             f"Picking the record out of 10 equally likely candidates in a ball of that radius "
-            f"succeeds with probability at most {_up(exact_id, 4)} (0.1 without the model).",
+            f"succeeds with probability at most {up(exact_id)} (0.1 without the model).",
         ]
 
     def _curve(self) -> list[str]:
@@ -547,7 +534,7 @@ class PrivacyCertificate:
             distances = sorted({min(distance, whole) for distance in (*distances, whole)})
         epsilons = [self._epsilon_at(distance, self.delta) for distance in distances]
         return [
-            f"distance {_down(distance)}: epsilon = {_up(epsilon, 4)}"
+            f"distance {down(distance, 6)}: epsilon = {up(epsilon)}"
             for distance, epsilon in zip(distances, epsilons, strict=True)
         ]
 
@@ -742,59 +729,6 @@ class PrivacyCertificate:
             f"the certificate contradicts itself: {field} ({shown}) does not follow from {others}."
             " Do not rely on it; ask for the one written when the model was fitted."
         )
-
-
-_FLOAT_FIELDS = (
-    "epsilon",
-    "delta",
-    "radius",
-    "radius_epsilon",
-    "mu",
-    "solver_tolerance",
-    "rounding_error",
-    "alpha",
-    "norm_bound",
-    "weight_max",
-    "public_norm",
-)
-_TUPLE_FIELDS = (
-    "sensitivity",
-    "noise_scale",
-    "grid",
-    "classes",
-    "class_counts",
-    "voided_by",
-    "caveats",
-)
-
-
-def _encode(value: float | None) -> float | str | None:
-    return "inf" if value == math.inf else value
-
-
-def _decode(name: str, value: Any) -> float | None:
-    if value == "inf":
-        return math.inf
-    if value is None and name == "norm_bound":
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} must be a number or 'inf', got {value!r}.")
-    return float(value)
-
-
-def _up(value: float, digits: int = 6) -> str:
-    """The value with so many significant digits, rounded up: a promise must not shrink in print."""
-    return _rounded(value, digits, decimal.ROUND_CEILING)
-
-
-def _down(value: float, digits: int = 6) -> str:
-    return _rounded(value, digits, decimal.ROUND_FLOOR)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    # From the shortest decimal that stands for the float: 0.7 is 0.7, not 0.69999...
-    exact = decimal.Context(prec=digits, rounding=rounding).create_decimal(repr(value))
-    return f"{float(exact):.{digits}g}"
 
 
 def _span(values: tuple[float, ...]) -> str:

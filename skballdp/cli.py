@@ -27,6 +27,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import Normalizer
 
 from skballdp._records import to_plain
+from skballdp._text import up
 from skballdp._validate import check_integer, check_real
 from skballdp.accounting.gaussian import mu_of
 from skballdp.accounting.reconstruction import epsilon_for_exact_id, exact_id_of_epsilon
@@ -377,12 +378,20 @@ def _list_of(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 def _head_name(text: str) -> str:
     if text not in _HEADS:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(_HEADS)}")
     return text
 
 
 def _radius(text: str) -> float | str:
-    return text if text == "standard" else float(text)
+    if text == "standard":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor 'standard', nor a quantile such as q80 where one is "
+            "allowed"
+        ) from None
 
 
 def _policy(text: str) -> float | str:
@@ -441,8 +450,8 @@ def _demo(args: argparse.Namespace) -> int:
             low, high = report.exact_id_interval
             print(
                 f"{policy:10s} {clf.radius_:7.3f}  {np.max(clf.noise_scale_):7.4f}  "
-                f"{accuracy:8.3f}  {report.exact_id_bound:11.3f}  {report.exact_id_rate:6.3f} "
-                f"({low:.3f} to {high:.3f})"
+                f"{accuracy:8.3f}  {up(report.exact_id_bound, 3):>11s}  "
+                f"{report.exact_id_rate:6.3f} ({low:.3f} to {high:.3f})"
             )
             table.append((policy, accuracy, report))
     names, accuracies, reports = zip(*table, strict=True)
@@ -543,7 +552,7 @@ def _print_seeds(reports: list[AuditReport]) -> None:
         verdict = "passed" if report.passed else f"FAILED: {', '.join(report.failed_checks)}"
         print(
             f"{seed:4d}  {report.radius:7.4f}  {report.exact_id_rate:6.4f}  "
-            f"{report.bayes_success:11.4f}  {report.exact_id_bound:11.4f}  {verdict}"
+            f"{report.bayes_success:11.4f}  {up(report.exact_id_bound):>11s}  {verdict}"
         )
     summary = AuditSummary.of(reports)
     percent = f"{100 * summary.confidence:.6g} % interval"
@@ -702,7 +711,7 @@ def _print_rows(rows: list[_Row]) -> None:
         print(
             f" {'*' if row.on_frontier else ' '} {row.head:10s} {row.policy:9s} {row.radius:7.4f}  "
             f"{row.epsilon:7g}  {row.noise:8.4g}  {row.accuracy:8.4f}  {row.accuracy_error:6.4f}  "
-            f"{row.certificate:11.4f}{measured}"
+            f"{up(row.certificate):>11s}{measured}"
         )
     print(
         "\n * on the frontier: no other row is at least as accurate, with at most this certificate,"
@@ -752,7 +761,7 @@ def _calibrate(args: argparse.Namespace) -> int:
     print(f"signal-to-noise ratio mu   {mu:.6g}")
     print(f"noise / sensitivity        {1 / mu:.6g}")
     print(f"noise scale                {sensitivity / mu:.6g}   at sensitivity {sensitivity:g}")
-    print(f"exact-ID bound             {bound:.6g}   among {m} candidates (blind: {1 / m:.4g})")
+    print(f"exact-ID bound             {up(bound, 6)}   among {m} candidates (blind: {1 / m:.4g})")
     return 0
 
 

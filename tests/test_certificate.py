@@ -220,6 +220,8 @@ def test_a_radius_that_cost_something_is_charged(certificate):
     )
     assert paid.exact_id_bound(n_candidates=10) > certificate.exact_id_bound(n_candidates=10)
     assert "0.5" in str(paid)
+    printed = str(dataclasses.replace(certificate, radius_epsilon=0.12345649))
+    assert "another epsilon = 0.123457" in " ".join(printed.split())  # rounded up
 
 
 def test_text_says_what_a_reader_needs(certificate):

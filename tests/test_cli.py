@@ -118,6 +118,20 @@ def test_bad_usage(argv, capsys):
     assert "usage" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["fit", "--radius", "wide"], "'wide' is neither a number nor 'standard'"),
+        (["compare", "--radii", "q80,q200"], "'q200' is neither a number nor 'standard'"),
+        (["compare", "--heads", "forest"], "'forest' is none of prototype, logistic, hinge"),
+    ],
+)
+def test_bad_usage_is_explained(argv, message, capsys):
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert message in capsys.readouterr().err
+
+
 def test_labels_without_names_stay_as_they_are(tmp_path):
     path = tmp_path / "plain.npz"
     np.savez(path, X_train=np.eye(2), y_train=["x", "y"], X_test=np.eye(2), y_test=["x", "y"])
@@ -351,6 +365,20 @@ def test_calibrate(capsys):
     for bad in (["--epsilon", "-1"], ["--exact-id", "0.05"], ["--candidates", "1"]):
         assert main(["calibrate", *bad]) == 2
         assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_printed_bounds_are_rounded_up(npz, tmp_path, capsys):
+    out = tmp_path / "table.json"
+    for epsilon in ("0.5", "2", "3.3"):
+        assert main(["calibrate", "--epsilon", epsilon]) == 0
+        printed = capsys.readouterr().out.split("exact-ID bound")[1].split()[0]
+        exact = exact_id_of_epsilon(float(epsilon), n_candidates=10, delta=1e-6)
+        assert exact <= float(printed) <= exact + 1e-5
+        options = ["--heads", "prototype", "--radii", "0.5", "--epsilons", epsilon]
+        assert main(["compare", str(npz), *options, "--repeats", "1", "--json", str(out)]) == 0
+        (row,) = json.loads(out.read_text())["rows"]
+        printed = capsys.readouterr().out.split(" * prototype")[1].split("\n")[0].split()[-1]
+        assert row["certificate"] <= float(printed) <= row["certificate"] + 1e-3
 
 
 def test_demo(tmp_path, capsys, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,17 @@ def test_other_structures_are_refused(changes, message):
 def test_a_record_must_be_an_object(value):
     with pytest.raises(ValueError, match="the record must be an object"):
         from_plain(Outer, value)
+
+
+@dataclass(frozen=True)
+class Labels:
+    names: tuple[Any, ...]
+
+
+def test_scalars_of_several_types():
+    labels = Labels((1, 2.0, "inf", True, None))
+    again = from_plain(Labels, json.loads(json.dumps(to_plain(labels))))
+    assert again == labels and [*map(type, again.names)] == [*map(type, labels.names)]
+    for value in ([1], {}):
+        with pytest.raises(ValueError, match="names must be a number, a string"):
+            from_plain(Labels, {"names": [value]})

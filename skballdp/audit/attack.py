@@ -7,9 +7,9 @@ whitening with sigma and projecting there, one draw costs m^2 operations whateve
 features and classes is.
 
 Implementation arm. ``(release - optimum) / sigma`` over several real fits must look like
-independent standard normals. And its digits must not betray the optimum: floats reach some values
-and no others, so an attacker asks for which candidate the noise is one that a sampler could have
-drawn at all, see `reachable`.
+independent standard normals, between fits and within one. And its digits must not betray the
+optimum: floats reach some values and no others, so an attacker asks for which candidate the noise
+is one that a sampler could have drawn at all, see `reachable`.
 
 References
 ----------
@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, norm
+from scipy.special import chdtr, ndtr, ndtri
+from scipy.stats import beta, chi2, kstwo, norm
 
 from skballdp.audit.statistics import enclosing_centre
 
@@ -53,6 +53,10 @@ _LATTICES = ((2.0**23, 0.0), (2.0**23, 0.25), (2.0**23, 0.5), (2.0**24, 0.0), (2
 # than so many of its points inversion is known, and so many parameters are looked at.
 _DOUBLE_LATTICES = ((2.0**52, 0.5), (2.0**53, 0.0))
 _NEAR, _ENOUGH = 8, 512
+# Parameters whose noise is compared with that of each other.
+_ENOUGH_COLUMNS = 1000
+# Rows that are compared with all others at a time.
+_ROWS = 256
 # What the hypotheses allow for: relative errors of a few roundings in either precision, and errors
 # in 1 - u^2, which inversion computes, in cells of the lattice.
 _DOUBLE, _SINGLE, _BLUR = 2.0**-50, 2.0**-22, 0.125
@@ -388,7 +392,9 @@ def bayes_success_of_pair(distance: float, prior: Any) -> float:
     return float(first * ndtr(distance / 2 + shift) + second * ndtr(distance / 2 - shift))
 
 
-def noise_p_values(noise: np.ndarray, blocks: np.ndarray) -> dict[str, float]:
+def noise_p_values(
+    noise: np.ndarray, blocks: np.ndarray, *, n_features: int = 1, resolution: float = 0.0
+) -> dict[str, float]:
     """P-values of tests that the noise of several fits is standard normal and independent.
 
     Parameters
@@ -396,45 +402,126 @@ def noise_p_values(noise: np.ndarray, blocks: np.ndarray) -> dict[str, float]:
     noise : ndarray of shape (n_fits, p)
         Released minus exact parameters, over the claimed scale; only parameters with noise.
     blocks : ndarray of int of shape (p,)
-        Which parameters share a scale, numbered from 0: scales are tested by block as well.
+        Groups of parameters, numbered from 0: scales are tested by group as well.
+    n_features : int, default=1
+        Distance of parameters that belong to one feature of different classes.
+    resolution : float, default=0.0
+        Spacing of the grid that the noise lies on, in the same unit.
 
     Returns
     -------
     dict of str to float
-        For ``"zero mean"``, ``"unit scale"`` and ``"independent fits"``. Each is exact or
-        conservative under the hypothesis (Bonferroni within a test).
+        For ``"zero mean"``, ``"unit scale"``, ``"normal noise"``, ``"independent fits"`` and
+        ``"independent parameters"``. Each is exact or conservative under the hypothesis (Bonferroni
+        within a test).
 
     Notes
     -----
     - Zero mean: the sum of everything is normal; the squared column means, times n_fits, add up to
       a chi-square with p degrees of freedom.
     - Unit scale: the sum of squares, in all and within a block, is chi-square.
-    - Independence: for fits i and j, ``||z_i - z_j||^2 / 2`` and ``||z_i + z_j||^2 / 2`` are
+    - Normal noise: the largest value (of up to a thousand parameters), which truncation makes too
+      small; Kolmogorov-Smirnov tests of the values, and of the squared norms, one a fit, which are
+      chi-square: noise that is the same in all fits up to order and signs has equal norms, noise
+      with a common random factor very different ones.
+    - Independent fits: for fits i and j, ``||z_i - z_j||^2 / 2`` and ``||z_i + z_j||^2 / 2`` are
       chi-square with p degrees of freedom; equal or opposite noise makes one of them vanish.
+    - Independent parameters: the same for pairs among up to a thousand parameters; the sums of all
+      parameters, one a fit, are normal with variance p; and for disjoint pairs of parameters at
+      some distances, those of neighbours and of classes among them, the sums have the same variance
+      as the differences (the share of one in both has a beta distribution).
     """
-    n_fits, p = noise.shape
-    squares = np.square(noise)
-    mean = min(
-        2 * float(norm.sf(abs(noise.sum()) / math.sqrt(n_fits * p))),
-        float(chi2.sf(n_fits * np.square(noise.mean(axis=0)).sum(), p)),
-    )
-    sizes = np.bincount(blocks)
-    by_block = np.bincount(blocks, weights=squares.sum(axis=0))
-    sums = np.append(by_block, squares.sum())
-    degrees = n_fits * np.append(sizes, p)
-    scale = float(np.min(2 * np.minimum(chi2.sf(sums, degrees), chi2.cdf(sums, degrees))))
-    norms = squares.sum(axis=1)
-    first, second = np.triu_indices(n_fits, 1)
-    cross = (noise @ noise.T)[first, second]
-    both = (norms[first] + norms[second]) / 2
-    # Differences of equal rows cancel to rounding errors, which may be negative.
-    smallest = max(0.0, float(np.min(both - np.abs(cross))))
-    independent = 2 * len(first) * float(chi2.cdf(smallest, p))
     return {
-        "zero mean": min(1.0, 2 * mean),
-        "unit scale": min(1.0, len(sums) * scale),
-        "independent fits": min(1.0, independent),
+        "zero mean": _zero_mean(noise),
+        "unit scale": _unit_scale(noise, blocks),
+        "normal noise": _normal(noise),
+        "independent fits": _closest_pair(noise, resolution),
+        "independent parameters": _independent_parameters(noise, n_features, resolution),
     }
+
+
+def _zero_mean(noise: np.ndarray) -> float:
+    n_fits, p = noise.shape
+    in_all = 2 * float(norm.sf(abs(noise.sum()) / math.sqrt(n_fits * p)))
+    by_parameter = float(chi2.sf(n_fits * np.square(noise.mean(axis=0)).sum(), p))
+    return min(1.0, 2 * min(in_all, by_parameter))
+
+
+def _unit_scale(noise: np.ndarray, blocks: np.ndarray) -> float:
+    by_block = np.bincount(blocks, weights=np.square(noise).sum(axis=0))
+    sums = np.append(by_block, by_block.sum())
+    degrees = len(noise) * np.append(np.bincount(blocks), noise.shape[1])
+    return min(1.0, len(sums) * _two_sided(chi2, sums, degrees))
+
+
+def _normal(noise: np.ndarray) -> float:
+    values = np.sort(_some_columns(noise), axis=None)
+    # P(largest <= x) = P(|z| <= x)^size.
+    largest = max(-values[0], values[-1])
+    log_cdf = values.size * math.log1p(-2 * float(norm.sf(largest)))
+    p_values = (
+        2 * min(math.exp(log_cdf), -math.expm1(log_cdf)),
+        _kolmogorov_smirnov(ndtr(values)),
+        _kolmogorov_smirnov(np.sort(chdtr(noise.shape[1], np.square(noise).sum(axis=1)))),
+    )
+    return min(1.0, len(p_values) * min(p_values))
+
+
+def _independent_parameters(noise: np.ndarray, n_features: int, resolution: float) -> float:
+    n_fits, p = noise.shape
+    p_values = [
+        _closest_pair(_some_columns(noise).T, resolution),
+        _two_sided(chi2, np.square(noise.sum(axis=1)).sum() / p, n_fits),
+    ]
+    distances = {n_features, *(2**k for k in range(p.bit_length()))}
+    for distance in sorted(step for step in distances if 2 * step <= p):
+        pairs = noise[:, : p - p % (2 * distance)].reshape(n_fits, -1, 2, distance)
+        sums = np.square(pairs[:, :, 0] + pairs[:, :, 1]).sum()
+        differences = np.square(pairs[:, :, 0] - pairs[:, :, 1]).sum()
+        half = pairs.size / 4
+        p_values.append(_two_sided(beta, sums / (sums + differences), half, half))
+    return min(1.0, len(p_values) * min(p_values))
+
+
+def _some_columns(noise: np.ndarray) -> np.ndarray:
+    """At random, but the same ones in every run."""
+    p = noise.shape[1]
+    if p <= _ENOUGH_COLUMNS:
+        return noise
+    return noise[:, np.random.default_rng(0).choice(p, _ENOUGH_COLUMNS, replace=False)]
+
+
+def _two_sided(law: Any, values: Any, *parameters: Any) -> float:
+    """The smallest two-sided p-value of some values."""
+    tails = np.minimum(law.sf(values, *parameters), law.cdf(values, *parameters))
+    return float(2 * np.min(tails))
+
+
+def _kolmogorov_smirnov(u: np.ndarray) -> float:
+    """P-value of the hypothesis that sorted numbers are a sample of uniform ones."""
+    n = len(u)
+    above, below = np.arange(1, n + 1) / n - u, u - np.arange(n) / n
+    return float(kstwo.sf(max(above.max(), below.max()), n))
+
+
+def _closest_pair(z: np.ndarray, resolution: float) -> float:
+    """P-value of the smallest distance between rows of standard normals, or their negatives.
+
+    On a grid two rows can be equal by chance: their distance then counts as that of neighbours.
+    """
+    n, p = z.shape
+    if n == 1:
+        return 1.0
+    norms = np.square(z).sum(axis=1)
+    smallest = math.inf
+    for start in range(0, n - 1, _ROWS):
+        rows = slice(start, start + _ROWS)
+        squared = (norms[rows, None] + norms[start:]) / 2 - np.abs(z[rows] @ z[start:].T)
+        np.fill_diagonal(squared, math.inf)
+        smallest = min(smallest, float(squared.min()))
+    # Differences of equal rows cancel to rounding errors, which may be negative.
+    length = math.sqrt(2 * max(0.0, smallest)) + math.sqrt(p) * resolution
+    return min(1.0, n * (n - 1) * float(chi2.cdf(length**2 / 2, p)))
 
 
 def reachable(

@@ -39,7 +39,7 @@ from skballdp.audit.statistics import (
     mu_lower,
 )
 from skballdp.audit.supports import SELECTIONS, Support, antipodal_pairs, draw_supports
-from skballdp.exceptions import PrivacyWarning
+from skballdp.exceptions import CertificationError, PrivacyWarning
 from skballdp.radius import policy_level
 
 __all__ = ["MAPReconstructionAuditor"]
@@ -53,8 +53,9 @@ _MAX_HIDDEN = 10
 # n_fits="auto": noise values with which 5 % too little noise is found with probability 0.999 at
 # the level above, within these numbers of fits.
 _NOISE_VALUES, _FEWEST_FITS, _MOST_FITS = 20_000, 50, 500
-# Repeated fits of the same data that make it certain enough that an attribute is not random.
-_REPETITIONS = 25
+# Fits of each of two data sets that must reproduce a difference between them before it counts: a
+# random attribute does that with probability at most 1/4 for each pair of fits.
+_CONFIRMATIONS = 20
 # Rounding of exact parameters, relative: differences below are nothing.
 _ROUNDING = 1e-9
 # Simulated releases of attacks that look at all parameters.
@@ -140,10 +141,11 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
     *Null arm.* The same attack on releases that do not depend on the target must not succeed more
     often than a blind guess.
 
-    *Implementation arm.* The noise that real fits of a clone added, over the scale that they claim,
-    must have mean zero, scale one, and be independent between fits. Each fit hides one of up to ten
-    candidates of the first support, drawn at random: certificates and public attributes must not
-    depend on which, and the reachability attack must not name it more often than the certificate
+    *Implementation arm.* The certificate must follow from its own numbers. The noise that real fits
+    of a clone added, over the scale that they claim, must be standard normal, independent between
+    fits and within one. Each fit hides one of up to ten candidates of the first support, drawn at
+    random: certificates and public attributes must not depend on which, nor change when all records
+    shrink by half; and the reachability attack must not name it more often than the certificate
     allows.
 
     A correct estimator fails the whole audit with probability at most 2e-7. What an audit cannot
@@ -232,9 +234,9 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             If the estimator cannot be audited, or for parameters or data out of their domain.
         """
         m, prior = self._check_parameters()
+        transform, head = _split_pipeline(self.estimator)
         X, y = without_data(validate_data, self, X, y, accept_sparse="csr", dtype="numeric")
         pool = self._check_pool(X_pool, y_pool, y)
-        transform, head = _split_pipeline(self.estimator)
         X = transform(X)
         if pool is not None:
             pool = (transform(pool[0]), pool[1])
@@ -264,6 +266,7 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
         farther = tuple(done[name] for name in jobs if name.startswith("beyond"))
         first = jobs["support 0"].keywords["support"]
         implementation, p_values = self._implementation(case, first, rng)
+        p_values = {"certificate": float(_follows(case))} | p_values
         p_values = _model_checks(supports, farther, done) | p_values
         level = _FALSE_ALARM_RATE / len(p_values)
         measured, null = (
@@ -276,12 +279,17 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
         }
         # Limits of two attacks that hold together.
         both = (1 + self.confidence) / 2
-        attempts = ((measured, float(prior.max())), (done["antipodal"].measured, 0.5))
+        attempts = [(done["antipodal"].measured, 0.5)]
+        if supports[0].distance <= certificate.radius:
+            attempts.append((measured, float(prior.max())))
         self.report_ = AuditReport(
             estimator=type(head).__name__,
             epsilon=certificate.epsilon,
             delta=certificate.delta,
             radius=certificate.radius,
+            radius_epsilon=certificate.radius_epsilon,
+            mu=certificate.mu,
+            norm_bound=certificate.norm_bound,
             voided_by=certificate.voided_by,
             selection=self.selection if isinstance(self.selection, str) else "callable",
             synthetic=pool is None,
@@ -487,8 +495,8 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
         releases = np.stack([released for released, _ in fits])
         noise = releases - optima[targets]
         p_values = {
-            "public attributes": float(
-                _is_public([marks for _, marks in fits], targets, noisy=n_noisy > 0)
+            "public attributes": _public_p_value(
+                case, support, targets, [marks for _, marks in fits], noisy=n_noisy > 0
             )
         }
         if n_noisy < len(scale):
@@ -497,8 +505,16 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             p_values["no noise where none is claimed"] = float(np.all(exact))
         digits, bound = None, 1.0
         if n_noisy > 0:
-            _, blocks = np.unique(scale[noisy], return_inverse=True)
-            p_values |= attack.noise_p_values(noise[:, noisy] / scale[noisy], blocks)
+            # Parameters of one class, and with one scale.
+            n_features = case.X.shape[1]
+            kinds = np.stack([np.arange(len(scale)) // n_features, scale])[:, noisy]
+            _, blocks = np.unique(kinds, axis=1, return_inverse=True)
+            p_values |= attack.noise_p_values(
+                noise[:, noisy] / scale[noisy],
+                blocks.ravel(),
+                n_features=n_features,
+                resolution=max(case.certificate.grid) / float(scale[noisy].min()),
+            )
             named = [
                 attack.only_reachable(released, optima[:, noisy], scale[noisy])
                 for released in releases[:, noisy]
@@ -594,8 +610,12 @@ def _attack_pair(
     # half the shift at twice the distance from each.
     half_shift = case.certificate.mu_at(2 * distance) / 2
     direct = case.bound(n_candidates=2, distance=distance)
-    excess = direct / reconstruction.exact_id_bound(mu=case.certificate.mu_at(distance), kappa=0.5)
-    between = reconstruction.exact_id_bound(mu=half_shift, kappa=0.5) * max(1.0, excess)
+    spent = case.certificate.radius_epsilon
+    kappa = reconstruction.dp_bound(epsilon=spent, delta=0.0, kappa=0.5)
+    # What the certificate adds for discrete noise.
+    mu = case.certificate.mu_at(distance)
+    excess = direct / reconstruction.exact_id_bound(mu=mu, kappa=kappa)
+    between = reconstruction.exact_id_bound(mu=half_shift, kappa=kappa) * max(1.0, excess)
     bound = min(direct, between)
     return _support_report(case, shapes[best], arm, prior, distance, 1, bound, None)
 
@@ -708,9 +728,13 @@ def _invert(
 ) -> InversionReport:
     """Solve for the record: exactly without noise, approximately with it."""
     invert = partial(case.head.invert_release, case.X, case.y, support.index)
-    found = invert(case.optima(support.index, support.candidates))
+    optima = case.optima(support.index, support.candidates)
+    found = invert(optima)
     d = found.shape[1]
     error = float(np.linalg.norm(found - support.candidates, axis=1).max())
+    # Rounding errors of sums over all records.
+    size = max(_longest(case.X), _longest(optima)) * (1 + case.certificate.alpha)
+    tolerance = 1e-6 * distance + 1e-13 * len(case.y) * size
     norm_bound = case.certificate.norm_bound
     half = distance if norm_bound is None else min(distance, norm_bound)
     approximate = None
@@ -742,7 +766,9 @@ def _invert(
             measured=measure(hits, n_releases, case.auditor.confidence),
             bound=case.bound(kappa=kappa, distance=half),
         )
-    return InversionReport(error=error, n_features=d, distance=half, approximate=approximate)
+    return InversionReport(
+        error=error, tolerance=tolerance, n_features=d, distance=half, approximate=approximate
+    )
 
 
 def _model_checks(
@@ -774,29 +800,68 @@ def _model_checks(
     if within:
         p_values["approximate rate"] = smallest([(part.measured, part.bound) for part in within])
     if inversion is not None:
-        p_values["inversion"] = float(inversion.error <= 1e-6 * max(1.0, inversion.distance))
+        p_values["inversion"] = float(inversion.error <= inversion.tolerance)
     return p_values
 
 
-def _is_public(marks: Sequence[dict[str, str]], targets: np.ndarray, *, noisy: bool) -> bool:
-    """Whether nothing that a fit stores depends on which candidate was hidden, except by noise.
+def _follows(case: _Case) -> bool:
+    """Whether the certificate follows from its own numbers, and has the scale that is claimed."""
+    try:
+        case.certificate.check()
+    except CertificationError:
+        return False
+    return bool(np.array_equal(np.unique(case.scale), np.unique(case.certificate.noise_scale)))
 
-    The certificate is never random. Any other attribute may be, or derive from something that is;
-    it is not when all fits of the same data agree on it, and then data that differ in one record
-    must agree on it, too. Without noise, parameters differ, as they should.
+
+def _public_p_value(
+    case: _Case,
+    support: Support,
+    targets: np.ndarray,
+    marks: Sequence[dict[str, str]],
+    *,
+    noisy: bool,
+) -> float:
+    """P-value of the hypothesis that nothing a fit stores depends on rows, except by noise.
+
+    Neighbours differ in one record, and all data with the same labels can be reached in such steps.
+    So what is not random must be the same for all candidates, and for records that are shorter.
+
+    The certificate is never random. Any other attribute may be, or derive from something that is:
+    a difference counts if it comes back in fits of the same two data sets. Without noise,
+    parameters differ, as they should.
     """
-    names = {"certificate_"}
-    repetitions = len(targets) - len(np.unique(targets))
-    if noisy and repetitions >= _REPETITIONS:
-        names |= set().union(*marks)
-    for name in names:
+
+    def marks_of(target: int) -> dict[str, str]:
+        if target >= 0:
+            return _hide(_release, case, support, target)[1]
+        shorter = partial(_release_shrunk, norm_bound=case.certificate.norm_bound)
+        return _hide(shorter, case, support, 0)[1]
+
+    data, marks = [*targets.tolist(), -1], [*marks, marks_of(-1)]
+    if len({mark.get("certificate_") for mark in marks}) > 1:
+        return 0.0
+    names = sorted(set().union(*marks))
+    suspects: dict[tuple[int, int], dict[str, tuple[str | None, ...]]] = {}
+    for name in names if noisy else ():
         values: dict[int, set[str | None]] = {}
-        for mark, target in zip(marks, targets, strict=True):
-            values.setdefault(int(target), set()).add(mark.get(name))
-        fixed = name == "certificate_" or all(len(seen) == 1 for seen in values.values())
-        if fixed and len(set().union(*values.values())) > 1:
-            return False
-    return True
+        for mark, target in zip(marks, data, strict=True):
+            values.setdefault(target, set()).add(mark.get(name))
+        if any(len(seen) > 1 for seen in values.values()):
+            continue  # random
+        fixed = {target: seen.pop() for target, seen in values.items()}
+        other = next((target for target in fixed if fixed[target] != fixed[data[0]]), None)
+        if other is not None:
+            expected = (fixed[data[0]], fixed[other])
+            suspects.setdefault((data[0], other), {})[name] = expected
+    for pair, found in suspects.items():
+        for _ in range(_CONFIRMATIONS):
+            again = [marks_of(target) for target in pair]
+            for name in [*found]:
+                if tuple(mark.get(name) for mark in again) != found[name]:
+                    del found[name]
+            if not found:
+                break
+    return len(names) * 0.25**_CONFIRMATIONS if any(suspects.values()) else 1.0
 
 
 def _split_pipeline(estimator: Any) -> tuple[Any, Any]:
@@ -818,6 +883,8 @@ def _split_pipeline(estimator: Any) -> tuple[Any, Any]:
 
 
 def _check_protocol(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an instance: pass {estimator.__name__}(...).")
     cls = type(estimator)
     missing = [name for name in _PROTOCOL if not hasattr(cls, name) and name not in vars(estimator)]
     if missing:
@@ -836,10 +903,33 @@ def _quiet_fit(head: Any, X: Any, y: Any) -> Any:
 
 def _release(head: Any, X: Any, y: Any) -> tuple[np.ndarray, dict[str, str]]:
     """The released parameters of a fit, and a hash of everything that it stores."""
-    fitted = _quiet_fit(head, X, y)
-    parameters = fitted.get_params(deep=False)
-    stored = {name: value for name, value in vars(fitted).items() if name not in parameters}
+    unfitted = clone(head)
+    given = unfitted.get_params(deep=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        fitted = unfitted.fit(X, y)
+    # Parameters are those of the caller, unless fit wrote over them.
+    stored = {
+        name: value
+        for name, value in vars(fitted).items()
+        if name not in given or value is not given[name]
+    }
     return fitted.released_parameters_, {name: joblib.hash(v) for name, v in stored.items()}
+
+
+def _release_shrunk(
+    head: Any, X: Any, y: Any, *, norm_bound: float | None
+) -> tuple[np.ndarray, dict[str, str]]:
+    """The same for records at most half as long, none of which is projected."""
+    factor = 0.5
+    if norm_bound is not None:
+        factor *= norm_bound / max(norm_bound, _longest(X))
+    return _release(head, factor * X, y)
+
+
+def _longest(X: Any) -> float:
+    """Bound on the norms of the rows."""
+    return math.sqrt(X.shape[1]) * float(abs(X).max())
 
 
 def _exact(head: Any, X: Any, y: Any) -> np.ndarray:

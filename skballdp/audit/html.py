@@ -87,9 +87,9 @@ be guessed. A <em>support</em> is such a list: records in a ball around a traini
 <p>Each rate should be close to the success of the best attack, between the blind guess and the
 certificate. Close to the certificate is no alarm, and far below it no proof of safety: the
 certificate is for the worst candidates in the ball, and the <em>antipodal pair</em> comes closest
-to them. The attacks <em>at</em> a multiple of r use candidates from larger balls, and <em>several
-releases</em> are for an attacker who saw the model trained again on the same data: both have
-certificates of their own.</p>
+to them. The attacks <em>at</em> a multiple of r or in the <em>whole ball</em> of the norm bound use
+candidates from larger balls, and <em>several releases</em> are for an attacker who saw the model
+trained again on the same data: both have certificates of their own.</p>
 <p>The verdict does not use the intervals shown. Each check fails below its own level, chosen so
 small that a correct program practically never fails; a p-value of 1 says that nothing was seen, not
 that nothing is there.</p>

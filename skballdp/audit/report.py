@@ -28,6 +28,7 @@ _VERSION = 2
 # What each check asks, for readers of the report.
 QUESTIONS = {
     "exact-ID rate": "Is the record named more often than the certificate allows?",
+    "certificate": "Does the certificate contradict itself, or the claimed scale?",
     "shift of the optimum": "Do exact parameters move further than the sensitivity says?",
     "antipodal pair": "Are two candidates as far apart as can be told apart better than certified?",
     "approximate rate": "Is the record guessed within eta more often than certified?",
@@ -37,7 +38,9 @@ QUESTIONS = {
     "no noise where none is claimed": "Are parameters without claimed noise exact?",
     "zero mean": "Does the noise of real fits have mean zero?",
     "unit scale": "Does the noise of real fits have the claimed scale?",
+    "normal noise": "Are the noise of real fits and its length distributed as normals are?",
     "independent fits": "Is the noise of different fits independent?",
+    "independent parameters": "Is the noise of different parameters of a fit independent?",
     "reachability": "Do the digits of the noise give the hidden record away?",
 }
 
@@ -185,6 +188,8 @@ class InversionReport:
     ----------
     error : float
         Distance of the record that the noiseless release gives back to the true one.
+    tolerance : float
+        How large rounding errors may make it.
     n_features : int
         Dimension of the ball that holds the target.
     distance : float
@@ -194,6 +199,7 @@ class InversionReport:
     """
 
     error: float
+    tolerance: float
     n_features: int
     distance: float
     approximate: ApproximateReport | None
@@ -270,6 +276,12 @@ class AuditReport:
         Name of the estimator's class.
     epsilon, delta, radius : float
         The certificate's promise.
+    radius_epsilon : float
+        Privacy loss spent on choosing the radius.
+    mu : float
+        Signal-to-noise ratio of the release at the radius.
+    norm_bound : float or None
+        Bound on the norm of every row.
     voided_by : tuple of str
         What voids the certificate.
     selection : str
@@ -297,7 +309,8 @@ class AuditReport:
     kappa : float
         Best success without the release.
     mu_lower, epsilon_lower : float
-        Best lower confidence limits of all supports and the antipodal pair together.
+        Best lower confidence limits of the antipodal pair and, if they lie within the radius, all
+        supports together.
     supports : tuple of SupportReport
         The attack on each candidate set.
     antipodal : SupportReport
@@ -344,6 +357,9 @@ class AuditReport:
     epsilon: float
     delta: float
     radius: float
+    radius_epsilon: float
+    mu: float
+    norm_bound: float | None
     voided_by: tuple[str, ...]
     selection: str
     synthetic: bool
@@ -419,14 +435,30 @@ class AuditReport:
         Returns
         -------
         tuple of (str, SupportReport)
-            The supports, the antipodal pair, the farther supports, and several releases.
+            The supports, the antipodal pair, the farther supports, and several releases; no two
+            have the same name.
         """
         named = [(f"support {k}", part) for k, part in enumerate(self.supports, start=1)]
         named.append(("antipodal pair", self.antipodal))
-        named += [(f"at {part.distance / self.radius:.3g} r", part) for part in self.farther]
+        named += zip(self._distances(), self.farther, strict=True)
         if self.repeated is not None:
             named.append((f"{self.repeated.n_seen} releases", self.repeated))
         return tuple(named)
+
+    def _distances(self) -> list[str]:
+        """Names of the farther supports, with as many digits as tell them apart."""
+        whole = math.inf if self.norm_bound is None else 2 * self.norm_bound
+        names: list[str] = []
+        for digits in range(3, 18):
+            names = [
+                "whole ball"
+                if part.distance == whole
+                else f"at {part.distance / self.radius:.{digits}g} r"
+                for part in self.farther
+            ]
+            if len(set(names)) == len(names):
+                break
+        return names
 
     def to_frame(self) -> Any:
         """Return the attacks as a table, one row each.
@@ -702,13 +734,19 @@ def promise(report: AuditReport) -> list[str]:
             "promises nothing, and whoever knows all other records finds this one."
         ]
     else:
+        spent = (
+            f" Choosing the radius cost another epsilon = {up(report.radius_epsilon)}, for any "
+            "replacement."
+            if report.radius_epsilon > 0
+            else ""
+        )
         sentences = [
             f"{opening} certificate of this {report.estimator} promises: whoever sees the model, "
             "and knows every training record but one, can hardly tell that record from another "
             f"with the same label at most {down(report.radius)} away. No outcome is more than "
             "e^epsilon times as likely with one as with the other, up to delta, with epsilon = "
-            f"{up(report.epsilon)} and delta = {up(report.delta)}. Labels, the number of records "
-            "and larger differences are not hidden.",
+            f"{up(report.epsilon)} and delta = {up(report.delta)}.{spent} Labels, the number of "
+            "records and larger differences are not hidden.",
             f"Given {report.supports[0].n_candidates} candidates for the record, in a ball of "
             f"radius {report.supports[0].distance:.4g}, an attacker names it with probability at "
             f"most {up(report.exact_id_bound)}; without the model, {report.kappa:.4g}.",
@@ -737,12 +775,14 @@ def key_numbers(report: AuditReport) -> list[tuple[str, str, str]]:
     gain_low, gain_high = report.advantage_interval
     interval = f"{_percent(report)} interval"
     methods = ", ".join(f"{name} {up(bound)}" for name, bound in report.certificates)
+    cost = ("cost of radius", f"epsilon {up(report.radius_epsilon)}", "for any replacement")
     return [
         (
             "promise",
             f"epsilon {up(report.epsilon)}, delta {up(report.delta)}",
-            f"at radius {down(report.radius)}",
+            f"at radius {down(report.radius)}; mu {up(report.mu)}",
         ),
+        *([cost] if report.radius_epsilon > 0 else []),
         ("measured rate", f"{report.exact_id_rate:.4f}", f"{interval} {down(low)} to {up(high)}"),
         ("best attack", f"{report.bayes_success:.4f}", "mean over the supports"),
         ("certificate", up(report.exact_id_bound), methods),

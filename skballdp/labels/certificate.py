@@ -1,6 +1,5 @@
 """What a label transformer promises, as a frozen record."""
 
-import dataclasses
 import html
 import json
 import math
@@ -9,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skballdp.certificate import _up
+from skballdp._records import from_plain, to_plain
+from skballdp._text import up
 from skballdp.exceptions import CertificationError
 
 __all__ = ["LabelPrivacyCertificate"]
@@ -177,12 +177,8 @@ class LabelPrivacyCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary of standard JSON values; infinity is ``"inf"``."""
-        record = dataclasses.asdict(self)
-        for name in ("epsilon", "prior_epsilon"):
-            record[name] = "inf" if record[name] == math.inf else record[name]
-        for name in ("voided_by", "caveats"):
-            record[name] = list(record[name])
-        return record
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the certificate as standard JSON.
@@ -223,18 +219,7 @@ class LabelPrivacyCertificate:
         if not isinstance(record, dict) or record.get("version") != _VERSION:
             raise ValueError(f"text must be a label certificate of version {_VERSION}.")
         record.setdefault("disjoint", False)  # unknown to the first writers of this version
-        unknown = set(record) ^ {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            fields = ", ".join(sorted(unknown))
-            raise ValueError(f"text is not a certificate: missing or unknown fields: {fields}.")
-        for name in ("epsilon", "prior_epsilon"):
-            if record[name] == "inf":
-                record[name] = math.inf
-        for name in ("voided_by", "caveats"):
-            if not isinstance(record[name], list):
-                raise ValueError(f"{name} must be a list.")
-            record[name] = tuple(record[name])
-        certificate = cls(**record)
+        certificate: LabelPrivacyCertificate = from_plain(cls, record)
         certificate.check()
         return certificate
 
@@ -271,13 +256,13 @@ class LabelPrivacyCertificate:
         ]
         readings = [
             "If the prior and each release use different records, chosen without looking at the "
-            f"labels: epsilon = {_up(self.epsilon_disjoint)}.",
-            f"If they use the same records: epsilon = {_up(self.epsilon_same_records)}.",
+            f"labels: epsilon = {up(self.epsilon_disjoint, 6)}.",
+            f"If they use the same records: epsilon = {up(self.epsilon_same_records, 6)}.",
         ]
         if self.same_records:
             readings.append("Prior and labels came from the same records: the second one applies.")
         if self.disjoint:
-            readings = [f"Each label was used once: epsilon = {_up(self.epsilon_total)}."]
+            readings = [f"Each label was used once: epsilon = {up(self.epsilon_total, 6)}."]
         promise += readings
         sections.append(("What is promised", promise))
         sections.append(
@@ -296,9 +281,9 @@ class LabelPrivacyCertificate:
             (
                 "Numbers",
                 [
-                    f"mechanism {self.mechanism} ({outputs}), epsilon {_up(self.epsilon)} a "
+                    f"mechanism {self.mechanism} ({outputs}), epsilon {up(self.epsilon, 6)} a "
                     f"release; {self.n_releases} release{'s' * (self.n_releases != 1)} so far",
-                    f"prior: {self.prior_source}, epsilon {_up(self.prior_epsilon)}",
+                    f"prior: {self.prior_source}, epsilon {up(self.prior_epsilon, 6)}",
                 ],
             )
         )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from skballdp.certificate import PrivacyCertificate, _down, _up
+from skballdp._text import down, up
+from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import PrivacyWarning
 from skballdp.labels.certificate import LabelPrivacyCertificate
 
@@ -265,11 +266,11 @@ class CombinedPrivacyCertificate:
                 [
                     f"{opening}Whoever sees the noisy labels and the model, and knows every "
                     "training record but one, can hardly tell that record from any other, with "
-                    f"whatever label, whose features are at most {_down(self.radius)} away: no "
+                    f"whatever label, whose features are at most {down(self.radius, 6)} away: no "
                     "outcome is more than e^epsilon times as likely with one as with the other, up "
-                    f"to delta, with epsilon = {_up(self.epsilon)} (of which "
-                    f"{_up(self.labels.epsilon_total)} for the label) and delta = "
-                    f"{_up(self.delta)}.",
+                    f"to delta, with epsilon = {up(self.epsilon, 6)} (of which "
+                    f"{up(self.labels.epsilon_total, 6)} for the label) and delta = "
+                    f"{up(self.delta, 6)}.",
                 ],
             )
         )

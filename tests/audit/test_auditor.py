@@ -23,10 +23,12 @@ from skballdp import (
     BallDPRidgePrototype,
     BallDPSquaredHingeSVC,
     MAPReconstructionAuditor,
+    Radius,
     radius_quantiles,
 )
 from skballdp.accounting.reconstruction import exact_id_bound
-from skballdp.audit.attack import geometry, noise_p_values, simulate
+from skballdp.audit.attack import _unit_scale, geometry, simulate
+from skballdp.audit.statistics import at_most, epsilon_lower, mu_lower
 from skballdp.audit.supports import antipodal_pairs, draw_supports, farthest_points
 from tests.instances import HEADS, names
 
@@ -113,10 +115,76 @@ class ScaleFromFeatures(BallDPRidgePrototype):
 class MeanNorm(BallDPRidgePrototype):
     """Keeps something that depends on the rows."""
 
+    kept = "mean_norm_"
+
     def fit(self, X, y):
         super().fit(X, y)
-        self.mean_norm_ = float(np.mean(X))
+        setattr(self, self.kept, float(np.mean(X)))
         return self
+
+
+class Overwritten(MeanNorm):
+    kept = "prior_scale"
+
+
+class AnyLongRow(BallDPRidgePrototype):
+    """Keeps one bit, which no single record changes."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self._long = bool(np.linalg.norm(X, axis=1).max() > 0.9)
+        return self
+
+
+class RandomBit(BallDPRidgePrototype):
+    """Keeps one bit that is mostly the same, and random."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.lucky_ = bool(np.random.default_rng().random() < 0.1)
+        return self
+
+
+class RadiusInside(BallDPRidgePrototype):
+    """Reads the radius off the data, and does not say so."""
+
+    def fit(self, X, y):
+        given, self.radius = self.radius, float(np.linalg.norm(X[0] - X[-1]))
+        super().fit(X, y)
+        self.radius = given
+        return self
+
+
+class OneClassWrong(WrongSensitivity):
+    """The sensitivity of one class is too small."""
+
+    def _sensitivity_of(self, problem):
+        right = BallDPRidgePrototype._sensitivity_of(self, problem)
+        wrong = np.where(np.arange(len(right.exact)) == 4, 0.95, 1.0)
+        return replace(right, exact=wrong * right.exact)
+
+
+class OtherScale(BallDPRidgePrototype):
+    """Claims another scale than its certificate."""
+
+    def noise_scale_for(self, X, y):
+        return 1.001 * super().noise_scale_for(X, y)
+
+
+class UniformNoise(LessNoise):
+    """Of the right variance."""
+
+    def _set_released(self, released, problem):
+        scale = np.broadcast_to(self.noise_scale_, len(released))[:, None]
+        noise = scale * np.random.default_rng().uniform(-1, 1, released.shape) * math.sqrt(3)
+        BallDPRidgePrototype._set_released(self, self.__dict__.pop("_exact") + noise, problem)
+
+
+class OneForAllClasses(LessNoise):
+    def _set_released(self, released, problem):
+        scale = np.broadcast_to(self.noise_scale_, len(released))[:, None]
+        noise = scale * np.random.default_rng().standard_normal(released.shape[1])
+        BallDPRidgePrototype._set_released(self, self.__dict__.pop("_exact") + noise, problem)
 
 
 @pytest.mark.parametrize("head", HEADS, ids=names(HEADS))
@@ -184,6 +252,13 @@ def test_a_radius_much_smaller_than_the_noise_identifies_nobody(digits):
         (WrongByNLogistic(0.8), "antipodal pair"),
         (ScaleFromFeatures(0.8), "public attributes"),
         (MeanNorm(0.8), "public attributes"),
+        (Overwritten(0.8), "public attributes"),
+        (AnyLongRow(0.8), "public attributes"),
+        (RadiusInside(0.8), "public attributes"),
+        (OneClassWrong(0.8), "certificate"),
+        (OtherScale(0.8), "certificate"),
+        (UniformNoise(0.8), "normal noise"),
+        (OneForAllClasses(0.8), "independent parameters"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -199,6 +274,49 @@ def test_broken_heads_fail_the_check_for_their_defect(head, check, digits):
     assert check in report.failed_checks and "FAILED" in str(report)
 
 
+def test_attributes_are_compared_whatever_the_number_of_fits(digits):
+    for n_fits in (2, 5):
+        report = audit(MeanNorm(0.8), digits, n_releases=100, n_fits=n_fits)
+        assert report.failed_checks == ("public attributes",)
+
+
+def test_random_attributes_are_no_alarm():
+    """One bit that is mostly the same: some candidates are alone in having it."""
+    X, y = np.eye(8)[np.arange(40) % 8], np.arange(40) % 2
+    for seed in range(10):
+        auditor = MAPReconstructionAuditor(
+            RandomBit(0.5, delta=1e-3), n_releases=10, n_fits=8, random_state=seed
+        )
+        assert auditor.fit(X, y).report_.passed
+
+
+def test_the_levels_and_limits_add_up(digits):
+    head = BallDPRidgePrototype(0.8, epsilon=8.0)
+    report = audit(head, digits, n_releases=300, eta=0.5, confidence=0.9)
+    assert math.fsum(check.level for check in report.checks) == pytest.approx(2e-7)
+    assert report.false_alarm_rate == 2e-7
+    # Bonferroni within a check, over all attacks that it looks at.
+    parts = [part for _, part in report.attacks()]
+    several = [part for part in parts if part is not report.antipodal]
+    within = [part.approximate for part in report.supports] + [report.inversion.approximate]
+    rates = {
+        "null arm": [(part.null, part.kappa) for part in parts],
+        "exact-ID rate": [(part.measured, part.exact_id_bound) for part in several],
+        "approximate rate": [(part.measured, part.bound) for part in within],
+    }
+    for name, pairs in rates.items():
+        smallest = min(at_most(rate, bound) for rate, bound in pairs)
+        assert report.check(name).p_value == min(1.0, len(pairs) * smallest)
+    # Of the best of two limits, each at half the risk.
+    attempts = [(report.measured, 0.1), (report.antipodal.measured, 0.5)]
+    assert report.mu_lower == max(mu_lower(rate, kappa, 0.95) for rate, kappa in attempts)
+    assert report.epsilon_lower == max(
+        epsilon_lower(rate, kappa, 1e-6, 0.95) for rate, kappa in attempts
+    )
+    part = report.repeated
+    assert part.epsilon_lower == epsilon_lower(part.measured, part.kappa, 4e-6, 0.9)
+
+
 def test_power_against_five_percent_too_little_noise():
     """p-values of what the check sees, at the default number of noise values: power 0.99.
 
@@ -206,11 +324,11 @@ def test_power_against_five_percent_too_little_noise():
     than 8 of them have probability below 1e-6.
     """
     rng = np.random.default_rng(0)
-    level = 2e-7 / 11
+    level = 2e-7 / 15
     misses = 0
     for _ in range(400):
         noise = 0.95 * rng.standard_normal((308, 65))  # 20,000 values, one block
-        misses += noise_p_values(noise, np.zeros(65, dtype=int))["unit scale"] >= level
+        misses += _unit_scale(noise, np.zeros(65, dtype=int)) >= level
     assert misses <= 4
 
 
@@ -259,6 +377,17 @@ def test_the_antipodal_pair_of_every_head(head, digits):
     assert pair.shift / pair.shift_bound > 0.1
 
 
+def test_half_way_between_the_pair_is_a_reference(digits):
+    """For linear heads twice the distance is less than twice the sensitivity."""
+    X, y = digits[0][digits[1] < 2][:100], digits[1][digits[1] < 2][:100]
+    head = BallDPLogisticRegression(0.5, epsilon=4.0)
+    pair = audit(head, (X, y, None, None), pool=False, n_fits=0).antipodal
+    certificate = head.fit(X, y).certificate_
+    half = certificate.mu_at(2 * pair.distance) / 2
+    assert pair.exact_id_bound == pytest.approx(exact_id_bound(mu=half, kappa=0.5), rel=1e-9)
+    assert pair.exact_id_bound < certificate.exact_id_bound(n_candidates=2) - 1e-3
+
+
 def test_farther_candidates_have_their_own_certificate(digits):
     head = BallDPRidgePrototype(0.6, epsilon=2.0)
     report = audit(head, digits, n_fits=0, beyond=(1.5, 2.0, 3.0, 9.0))
@@ -283,6 +412,7 @@ def test_smaller_balls_and_several_releases(digits):
     repeated = report.repeated
     assert repeated.n_seen == 9
     assert repeated.shift == pytest.approx(3 * report.supports[0].shift)
+    assert repeated.shift_bound == pytest.approx(3 * certificate.mu_at(0.8))
     assert repeated.exact_id_bound == certificate.exact_id_bound(
         n_candidates=10, distance=0.8, n_releases=9
     )
@@ -323,6 +453,59 @@ def test_an_inversion_that_is_wrong_fails(digits):
             return super().invert_release(X, y, index, released) + 1e-3
 
     assert audit(Wrong(0.8), digits, n_fits=0).failed_checks == ("inversion",)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e8])
+def test_inversion_of_data_of_any_size(digits, size):
+    """Rounding errors are those of long sums; a wrong inversion is found among short rows, too."""
+    X, y, *_ = digits
+    rows = size * X
+    head = BallDPRidgePrototype(0.8 * min(size, 1.0), norm_bound=None, prior_scale=1.0)
+    report = audit(head, (rows, y, None, None), pool=False, n_fits=0)
+    assert report.passed and report.inversion.error <= report.inversion.tolerance
+
+    class Wrong(BallDPRidgePrototype):
+        def invert_release(self, X, y, index, released):
+            return super().invert_release(X, y, index, released) * (1 + 1e-3)
+
+    head = Wrong(0.8 * size, norm_bound=size)
+    report = audit(head, (rows, y, None, None), pool=False, n_fits=0)
+    assert report.failed_checks == ("inversion",)
+
+
+def test_limits_are_for_the_radius(digits):
+    """Candidates farther apart show a larger shift, which the certificate does not deny."""
+    head = BallDPRidgePrototype(0.3, epsilon=8.0)
+    report = audit(head, digits, pool=False, n_fits=0, support_radius=1.5)
+    assert report.passed and report.supports[0].mu_lower > report.mu
+    assert report.mu_lower <= report.mu and report.epsilon_lower <= 8.0
+
+
+def test_a_radius_that_cost_something_is_charged(digits):
+    head = BallDPRidgePrototype(Radius(0.4, "a private estimate", epsilon=0.5), epsilon=2.0)
+    report = audit(head, digits, pool=False, n_fits=0)
+    certificate = head.fit(*digits[:2]).certificate_
+    assert (report.radius_epsilon, report.mu) == (0.5, certificate.mu)
+    # Half-way between the pair, its blind success grows with the price of the radius.
+    spent = 0.5 * math.exp(0.5)
+    expected = exact_id_bound(mu=certificate.mu_at(0.8) / 2, kappa=spent)
+    assert report.antipodal.exact_id_bound == pytest.approx(expected, rel=1e-9)
+    assert report.antipodal.exact_id_bound >= expected
+    words = " ".join(str(report).split())
+    assert "cost of radius epsilon 0.5 for any replacement" in words
+    assert "Choosing the radius cost another epsilon = 0.5" in report.to_markdown()
+    assert "cost" not in str(audit(BallDPRidgePrototype(0.4), digits, pool=False, n_fits=0))
+
+
+def test_attacks_have_names_of_their_own(digits):
+    report = audit(BallDPRidgePrototype(0.6), digits, n_fits=0, beyond=(1.5, 1.5001, 2.0, 3.0, 4.0))
+    names = [name for name, _ in report.attacks()]
+    assert names[5:] == ["at 1.5 r", "at 1.5001 r", "at 2 r", "at 3 r", "whole ball", "4 releases"]
+    assert AuditReport.from_json(report.to_json()).attacks() == report.attacks()
+    unbounded = audit(
+        BallDPRidgePrototype(0.6, norm_bound=None), digits, n_fits=0, beyond=(1.5, 4.0)
+    )
+    assert [name for name, _ in unbounded.attacks()][5:7] == ["at 1.5 r", "at 4 r"]
 
 
 def test_unknown_labels_are_reported_without_a_certificate(digits):
@@ -558,6 +741,8 @@ def test_what_cannot_be_audited_is_refused(digits):
         audit(LogisticRegression(), digits)
     with pytest.raises(TypeError, match="protocol"):
         audit(make_pipeline(Normalizer(), LogisticRegression()), digits)
+    with pytest.raises(TypeError, match=r"an instance: pass BallDPRidgePrototype\(\.\.\.\)"):
+        audit(BallDPRidgePrototype, digits)
     with pytest.raises(ValueError, match="radius is 0"):
         audit(BallDPRidgePrototype(0), digits)
     auditor = MAPReconstructionAuditor(head)
