@@ -15,6 +15,7 @@ from skballdp import (
     PrivacyCertificate,
     PrivacyWarning,
 )
+from skballdp.accounting.discrete import ratio_excess
 from skballdp.accounting.gaussian import epsilon_of, mu_of
 from skballdp.accounting.reconstruction import exact_id_bound
 
@@ -208,6 +209,47 @@ def test_bounds(certificate):
         certificate.exact_id_bound(n_candidates=10, method="x")
     with pytest.raises(ValueError, match="order"):
         certificate.rdp_at(1)
+
+
+def test_bounds_for_other_balls_attackers_and_successes(certificate):
+    mu, nearer = certificate.mu, certificate.mu_at(0.3)
+    epsilon, delta = certificate.epsilon, certificate.delta
+    paid = dataclasses.replace(certificate, radius_epsilon=0.25)
+    for method in ("gaussian", "rdp"):
+        for k in (1, 4):
+            root = math.sqrt(k)
+            for distance, ratio in ((None, mu), (0.3, nearer), (0.7, mu), (0.0, 0.0)):
+                options = {"method": method, "n_releases": k, "distance": distance}
+                expected = exact_id_bound(mu=root * ratio, kappa=0.1, method=method)
+                for target in ({"n_candidates": 10}, {"kappa": 0.1}, {"prior": [0.1] * 10}):
+                    found = certificate.exact_id_bound(**target, **options)
+                    assert expected <= found == pytest.approx(expected, rel=1e-12)
+                kappa = 0.1 * math.exp(0.25 * k)
+                expected = exact_id_bound(mu=root * ratio, kappa=kappa, method=method)
+                found = paid.exact_id_bound(n_candidates=10, **options)
+                assert found == pytest.approx(expected, rel=1e-12)
+    for distance, loss in ((None, epsilon), (0.3, certificate.epsilon_at(0.3))):
+        found = certificate.exact_id_bound(kappa=1e-4, method="dp", n_releases=3, distance=distance)
+        assert found == pytest.approx(math.exp(3 * loss) * 1e-4 + 3 * delta, rel=1e-9)
+    assert certificate.exact_id_bound(kappa=0.0) == 0.0
+    for bad in ({"kappa": 1.5}, {"kappa": 0.1, "n_candidates": 10}):
+        with pytest.raises(ValueError, match="kappa"):
+            certificate.exact_id_bound(**bad)
+    for bad in ({"distance": -1.0}, {"n_releases": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            certificate.exact_id_bound(n_candidates=10, **bad)
+
+
+def test_the_direct_bound_pays_for_discrete_noise(certificate):
+    """On a grid so coarse that it can be seen."""
+    grid = tuple(scale / 100 for scale in certificate.noise_scale)
+    coarse = dataclasses.replace(certificate, grid=grid)
+    factor = ratio_excess(steps=100.0, n_coordinates=certificate.n_features)
+    for k in (1, 3):
+        gaussian = exact_id_bound(mu=math.sqrt(k) * certificate.mu, kappa=0.1)
+        found = coarse.exact_id_bound(n_candidates=10, n_releases=k)
+        assert found == pytest.approx(gaussian * math.exp(k * factor), rel=1e-12)
+        assert found > gaussian * (1 + 1e-6)
 
 
 def test_a_radius_that_cost_something_is_charged(certificate):
