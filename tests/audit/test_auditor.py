@@ -418,6 +418,8 @@ def test_smaller_balls_and_several_releases(digits):
     )
     assert report.supports[0].bayes_success < repeated.bayes_success <= repeated.support_bound
     assert audit(head, digits, n_fits=0, n_seen=1).repeated is None
+    fits = audit(head, digits, n_fits=2, support_radius=0.8).implementation
+    assert fits.digits_bound == report.exact_id_bound
 
 
 def test_approximate_reconstruction(digits):
@@ -440,6 +442,16 @@ def test_approximate_reconstruction(digits):
     found = report.inversion.approximate
     assert found.kappa == pytest.approx((0.7 / 0.8) ** 3)
     assert found.kappa - 0.05 < found.measured.rate < found.bound
+    # With much noise the best answer is the middle of the ball, which the answers keep close to.
+    noisy = clone(head).set_params(epsilon=0.01)
+    found = audit(noisy, few, pool=False, n_fits=0, eta=0.7).inversion.approximate
+    assert found.measured.rate > found.kappa - 0.1
+    # Rows on the ball of the norm bound, whatever that is: the target's ball lies inside.
+    rows = few[0] / np.maximum(np.linalg.norm(few[0], axis=1, keepdims=True), 1e-9)
+    for size in (1.0, 10.0):
+        exact = BallDPRidgePrototype(0.8 * size, epsilon=50.0, norm_bound=size)
+        report = audit(exact, (size * rows, y, None, None), False, n_fits=0, eta=0.3 * size)
+        assert report.inversion.approximate.measured.rate > 0.7
     # Without noise the target is found.
     report = audit(clone(head).set_params(epsilon=math.inf), digits, n_fits=0, eta=0.1)
     assert report.inversion.approximate.measured.rate == 1.0
