@@ -318,6 +318,17 @@ def test_compare_attacks_too(embeddings, tmp_path, capsys):
     assert captured.err.count("warning: ") == 1
 
 
+def test_compare_states_the_error_of_a_mean(npz, tmp_path, monkeypatch):
+    scores = iter([0.5, 0.7, 0.6, 0.6])
+    monkeypatch.setattr(BallDPRidgePrototype, "score", lambda self, X, y: next(scores))
+    out = tmp_path / "table.json"
+    options = ["--heads", "prototype", "--radii", "0.5", "--epsilons", "2", "--repeats", "4"]
+    assert main(["compare", str(npz), *options, "--json", str(out)]) == 0
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["accuracy"] == pytest.approx(0.6)
+    assert row["accuracy_error"] == pytest.approx(np.sqrt(0.02 / 3) / 2)
+
+
 def test_the_frontier():
     points = [(0.9, -0.2, 1.0), (0.8, -0.2, 1.0), (0.8, -0.2, 2.0), (0.7, -0.1, 1.0)]
     assert cli._frontier(points) == [True, False, True, True]

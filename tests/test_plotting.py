@@ -169,6 +169,8 @@ def test_exact_id_display(auditor):
     assert low > high  # the first attack on top
     grey = [patch.get_x() for patch in display.ax_.patches]
     np.testing.assert_array_equal(grey, wanted["certificate"])
+    ends = [patch.get_x() + patch.get_width() for patch in display.ax_.patches]
+    np.testing.assert_allclose(ends, 1.0)
 
 
 def test_exact_id_display_of_some_attacks(auditor):
@@ -178,6 +180,19 @@ def test_exact_id_display_of_some_attacks(auditor):
     for names in (["support 9"], []):
         with pytest.raises(ValueError, match="among support 1, support 2, antipodal pair"):
             ExactIDDisplay.from_report(auditor.report_, names=names)
+
+
+def test_epsilons_stand_at_the_lowest_point_of_each_certificate():
+    display = RadiusTradeoffDisplay.from_results(
+        ["q50", "q80"],
+        [[0.2, 0.5], [0.2, 0.6]],
+        [[0.7, 0.9], [0.6, 0.8]],
+        n_candidates=10,
+        epsilons=[2.0, 8.0],
+    ).plot()
+    written = {(text.xy, text.get_text()) for text in display.ax_.texts}
+    two, eight = "$\\varepsilon$ = 2", "$\\varepsilon$ = 8"
+    assert written == {((0.2, 0.6), two), ((0.5, 0.9), eight), ((0.6, 0.8), eight)}
 
 
 def test_report_plots_itself(auditor):

@@ -349,3 +349,25 @@ def test_mixed_and_missing_labels_are_refused(blobs):
     assert clf.classes_.tolist() == [0, 1, 2] and clf.classes_.dtype.kind == "i"
     clf = BallDPRidgePrototype(0.5).fit(X, (y == 0).astype(object))
     assert clf.classes_.dtype == bool
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_inversion_gives_the_record_back(blobs, public, sparse):
+    """Theorem 11 of the paper: exactly without noise, else with known noise."""
+    X, y = blobs
+    X = 1.5 * X / np.linalg.norm(X, axis=1).max()  # some rows are projected
+    public = np.arange(3 * X.shape[1]).reshape(3, -1) / 10 if public else None
+    clf = BallDPRidgePrototype(0.5, alpha=0.3, public_prototypes=public)
+    rows, length = sp.csr_array(X) if sparse else X, np.linalg.norm(X, axis=1, keepdims=True)
+    clipped = X / np.maximum(1, length)
+    for index in (0, len(y) - 1, int(np.argmax(length))):
+        optimum = clf.exact_optimum(rows, y)
+        shift = np.zeros((3, X.shape[1]))
+        shift[y[index]] = 1.0
+        found = clf.invert_release(rows, y, index, [optimum, optimum + shift.ravel()])
+        np.testing.assert_allclose(found[0], clipped[index], atol=1e-12)
+        factor = np.count_nonzero(y == y[index]) + 0.3 * len(y) / 2
+        np.testing.assert_allclose(found[1] - found[0], factor, rtol=1e-9)
+    with pytest.raises(ValueError, match="does not fit"):
+        clf.invert_release(rows, y, len(y), [optimum])

@@ -92,8 +92,8 @@ class NoisyLabelLogisticRegression(ClassifierMixin, BaseEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skballdp import NoisyLabelLogisticRegression, privatize_labels
-    >>> X, y = load_digits(return_X_y=True)
-    >>> private = privatize_labels(y, mechanism="rr", epsilon=2.0, classes=range(10))
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> private = privatize_labels(y, mechanism="rr", epsilon=2.0, classes=range(4))
     >>> clf = NoisyLabelLogisticRegression(
     ...     transition_matrix=private.transition_matrix, classes=private.classes
     ... )

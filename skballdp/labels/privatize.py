@@ -206,9 +206,9 @@ def privatize_labels(
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import GridSearchCV
     >>> from skballdp import privatize_labels
-    >>> X, y = load_digits(return_X_y=True)
-    >>> private = privatize_labels(y, epsilon=4.0, classes=range(10), prior_fraction=0.1)
-    >>> search = GridSearchCV(LogisticRegression(), {"C": [0.01, 0.1]})  # free
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> private = privatize_labels(y, epsilon=4.0, classes=range(4), prior_fraction=0.1)
+    >>> search = GridSearchCV(LogisticRegression(), {"C": [0.001, 0.01]})  # free
     >>> search = search.fit(X[private.indices] / 16, private.labels)
     >>> private.certificate.epsilon_total
     4.0

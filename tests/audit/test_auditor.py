@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -278,6 +279,10 @@ def test_attributes_are_compared_whatever_the_number_of_fits(digits):
     for n_fits in (2, 5):
         report = audit(MeanNorm(0.8), digits, n_releases=100, n_fits=n_fits)
         assert report.failed_checks == ("public attributes",)
+    X, y, X_pool, y_pool = digits  # rows that are all projected on the ball
+    longer = 10 * X, y, 10 * X_pool, y_pool
+    report = audit(AnyLongRow(0.8), longer, n_releases=100, n_fits=5)
+    assert report.failed_checks == ("public attributes",)
 
 
 def test_random_attributes_are_no_alarm():
@@ -352,6 +357,8 @@ def test_the_antipodal_pair_attains_the_bound(digits):
         assert pair.bayes_success == pytest.approx(pair.exact_id_bound, rel=1e-6)
         assert pair.exact_id_bound == pytest.approx(0.673, abs=5e-4)
         assert pair.shift == pytest.approx(pair.shift_bound, rel=1e-6)
+        # Two candidates: the bound on the advantage is attained, too.
+        assert pair.advantage_bound == pytest.approx(pair.bayes_success - 0.5, rel=1e-9)
     # Beyond, the norm bound keeps the two closer to the centre than the radius.
     report = audit(BallDPRidgePrototype(epsilon=2.0), digits, pool=False, n_fits=0)
     assert report.antipodal.distance == pytest.approx(1.0)
@@ -418,6 +425,8 @@ def test_smaller_balls_and_several_releases(digits):
     )
     assert report.supports[0].bayes_success < repeated.bayes_success <= repeated.support_bound
     assert audit(head, digits, n_fits=0, n_seen=1).repeated is None
+    fits = audit(head, digits, n_fits=2, support_radius=0.8).implementation
+    assert fits.digits_bound == report.exact_id_bound
 
 
 def test_approximate_reconstruction(digits):
@@ -440,6 +449,16 @@ def test_approximate_reconstruction(digits):
     found = report.inversion.approximate
     assert found.kappa == pytest.approx((0.7 / 0.8) ** 3)
     assert found.kappa - 0.05 < found.measured.rate < found.bound
+    # With much noise the best answer is the middle of the ball, which the answers keep close to.
+    noisy = clone(head).set_params(epsilon=0.01)
+    found = audit(noisy, few, pool=False, n_fits=0, eta=0.7).inversion.approximate
+    assert found.measured.rate > found.kappa - 0.1
+    # Rows on the ball of the norm bound, whatever that is: the target's ball lies inside.
+    rows = few[0] / np.maximum(np.linalg.norm(few[0], axis=1, keepdims=True), 1e-9)
+    for size in (1.0, 10.0):
+        exact = BallDPRidgePrototype(0.8 * size, epsilon=50.0, norm_bound=size)
+        report = audit(exact, (size * rows, y, None, None), False, n_fits=0, eta=0.3 * size)
+        assert report.inversion.approximate.measured.rate > 0.7
     # Without noise the target is found.
     report = audit(clone(head).set_params(epsilon=math.inf), digits, n_fits=0, eta=0.1)
     assert report.inversion.approximate.measured.rate == 1.0
@@ -524,6 +543,24 @@ def test_unknown_labels_are_reported_without_a_certificate(digits):
     with pytest.raises(ValueError, match="unknown_label"):
         for seed in range(20):  # until the first support is around the only record of its class
             auditor.set_params(random_state=seed).fit(X, y)
+
+
+def test_labels_are_told_apart_by_their_scales_as_well():
+    """Against densities of another kind; five standard errors. Little else differs here."""
+    rng = np.random.default_rng(0)
+    X, y = 1e-3 * rng.standard_normal((6, 15)), np.array([0, 0, 0, 1, 1, 1])
+    head = BallDPRidgePrototype(0.5, epsilon=0.5, delta=1e-3)
+    report = audit(head, (X, y, None, None), False, n_candidates=2, n_fits=0, unknown_label=True)
+    scales = [head.noise_scale_for(X, labels) for labels in (y, np.array([0, 0, 1, 1, 1, 1]))]
+    hits, draws = 0, 20_000
+    for target in (0, 1):
+        noise = scales[target] * rng.standard_normal((draws, 30))
+        scores = [norm.logpdf(noise, scale=scale).sum(axis=1) for scale in scales]
+        hits += np.count_nonzero(np.argmax(scores, axis=0) == target)
+    rate = hits / (2 * draws)
+    assert rate > 0.7
+    error = 5 * math.sqrt(0.25 / (2 * draws) + 0.25 / report.unknown_label.measured.trials)
+    assert report.unknown_label.measured.rate == pytest.approx(rate, abs=error)
 
 
 def test_candidates_that_depend_on_the_target_break_the_bound(digits):
