@@ -276,8 +276,8 @@ default="block_rr"
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skballdp import LabelDPClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> clf = LabelDPClassifier(LogisticRegression(C=0.01), epsilon=4.0, classes=range(10))
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> clf = LabelDPClassifier(LogisticRegression(C=0.01), epsilon=4.0, classes=range(4))
     >>> bool(clf.fit(X / 16, y).score(X / 16, y) > 0.7)
     True
     >>> clf.certificate_.epsilon_total
