@@ -44,6 +44,7 @@ from skballdp.radius import policy_level
 
 __all__ = ["MAPReconstructionAuditor"]
 
+_METHODS = ("gaussian", "rdp", "dp")
 _PROTOCOL = ("exact_optimum", "neighbour_optima", "noise_scale_for", "released_parameters_")
 # Probability that a correct estimator fails. So small that audits can run unattended by the
 # thousand; the defects that are looked for are off by so much that power is no concern.
@@ -273,10 +274,6 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             measure(sum(r.hits for r in rates), sum(r.trials for r in rates), self.confidence)
             for rates in ([s.measured for s in supports], [s.null for s in supports])
         )
-        bounds = {
-            method: case.bound(prior=prior, method=method, distance=supports[0].distance)
-            for method in ("gaussian", "rdp", "dp")
-        }
         # Limits of two attacks that hold together.
         both = (1 + self.confidence) / 2
         attempts = [(done["antipodal"].measured, 0.5)]
@@ -300,8 +297,8 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
             advantage=measured.rate - null.rate,
             advantage_interval=advantage_interval(measured, null, self.confidence),
             bayes_success=math.fsum(s.bayes_success for s in supports) / len(supports),
-            certificates=tuple(bounds.items()),
-            exact_id_bound=min(bounds.values()),
+            certificates=supports[0].certificates,  # all have the same distance and prior
+            exact_id_bound=supports[0].exact_id_bound,
             kappa=float(prior.max()),
             mu_lower=max(mu_lower(rate, kappa, both) for rate, kappa in attempts),
             epsilon_lower=max(
@@ -579,7 +576,6 @@ def _attack_support(
         reach = eta * (1 + candidates.shape[1] * 2.0**-53)
         near = cdist(candidates, candidates) <= reach
     arm = attack.simulate(shape, prior, n_releases, seed, near=near)
-    bound = case.bound(prior=prior, distance=distance, n_releases=n_seen)
     approximate = None
     if eta is not None:
         kappa = reconstruction.kappa_finite(support.candidates, prior, eta)
@@ -589,7 +585,7 @@ def _attack_support(
             measured=measure(arm.near_hits, arm.trials, case.auditor.confidence),
             bound=case.bound(kappa=kappa, distance=distance),
         )
-    return _support_report(case, shape, arm, prior, distance, n_seen, bound, approximate)
+    return _support_report(case, shape, arm, prior, distance, n_seen, 1.0, approximate)
 
 
 def _attack_pair(
@@ -616,8 +612,7 @@ def _attack_pair(
     mu = case.certificate.mu_at(distance)
     excess = direct / reconstruction.exact_id_bound(mu=mu, kappa=kappa)
     between = reconstruction.exact_id_bound(mu=half_shift, kappa=kappa) * max(1.0, excess)
-    bound = min(direct, between)
-    return _support_report(case, shapes[best], arm, prior, distance, 1, bound, None)
+    return _support_report(case, shapes[best], arm, prior, distance, 1, between, None)
 
 
 def _support_report(
@@ -627,9 +622,10 @@ def _support_report(
     prior: np.ndarray,
     distance: float,
     n_seen: int,
-    bound: float,
+    other_bound: float,
     approximate: ApproximateReport | None,
 ) -> SupportReport:
+    """The record of an attack; `other_bound` is one that is valid beside the certificates."""
     confidence, kappa = case.auditor.confidence, float(prior.max())
     measured = measure(arm.hits, arm.trials, confidence)
     null = measure(arm.null_hits, arm.null_trials, confidence)
@@ -637,6 +633,10 @@ def _support_report(
         "centre": shape.to_centre,
         "mean": shape.to_mean,
         "enclosing": shape.to_enclosing,
+    }
+    certificates = {
+        method: case.bound(prior=prior, method=method, distance=distance, n_releases=n_seen)
+        for method in _METHODS
     }
     moves = bool(np.any(shape.to_centre > 0))
     return SupportReport(
@@ -658,7 +658,8 @@ def _support_report(
             (name, 1.0 if shape.silent else reconstruction.support_bound(prior, distances))
             for name, distances in references.items()
         ),
-        exact_id_bound=bound,
+        certificates=tuple(certificates.items()),
+        exact_id_bound=min(other_bound, *certificates.values()),
         shift=math.inf if shape.silent and moves else float(shape.to_centre.max()),
         shift_bound=math.sqrt(n_seen) * case.certificate.mu_at(distance),
         mu_lower=mu_lower(measured, kappa, confidence),

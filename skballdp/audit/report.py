@@ -122,8 +122,11 @@ class SupportReport:
     support_bounds : tuple of (str, float)
         Bounds for this candidate set by the reference they compare with: the ball's ``"centre"``,
         the ``"mean"`` of the optima, or that of their smallest enclosing ball, ``"enclosing"``.
+    certificates : tuple of (str, float)
+        Certificates for candidates within `distance` and `n_seen` releases, by method:
+        ``"gaussian"`` (direct), ``"rdp"``, ``"dp"``.
     exact_id_bound : float
-        The certificate for candidates within `distance`.
+        The smallest of them; for the antipodal pair possibly a smaller one.
     shift, shift_bound : float
         Largest distance of an optimum to that of the ball's centre, in units of the noise scale,
         and what the certificate says that it is at most.
@@ -147,6 +150,7 @@ class SupportReport:
     bayes_success: float
     bayes_error: float
     support_bounds: tuple[tuple[str, float], ...]
+    certificates: tuple[tuple[str, float], ...]
     exact_id_bound: float
     shift: float
     shift_bound: float
@@ -636,6 +640,10 @@ COLUMNS: dict[str, Column] = {
         "Success of the same attack on releases that do not depend on the target. Up to chance it "
         "is at most the blind guess; more would mean that the attack peeks.",
     ),
+    "null low": Column(
+        lambda part: part.null.interval[0], "Lower end of its confidence interval.", down
+    ),
+    "null high": Column(lambda part: part.null.interval[1], "Its upper end.", up),
     "advantage": Column(
         lambda part: part.advantage, "Rate minus null: what the release adds to guessing."
     ),
@@ -663,6 +671,14 @@ COLUMNS: dict[str, Column] = {
         lambda part: part.exact_id_bound,
         "Upper bound on the success, for any candidates in such a ball: what is promised.",
         up,
+    ),
+    "rdp": Column(
+        lambda part: dict(part.certificates)["rdp"],
+        "The same by the Renyi bound, which is never smaller than the direct one.",
+        up,
+    ),
+    "dp": Column(
+        lambda part: dict(part.certificates)["dp"], "The same from epsilon and delta alone.", up
     ),
     "shift": Column(
         lambda part: part.shift,
