@@ -53,7 +53,7 @@ _FALSE_ALARM_RATE = 2e-7
 _MAX_HIDDEN = 10
 # n_fits="auto": noise values with which 5 % too little noise is found with probability 0.999 at
 # the level above, within these numbers of fits.
-_NOISE_VALUES, _FEWEST_FITS, _MOST_FITS = 20_000, 50, 500
+_NOISE_VALUES, _FEWEST_FITS, _MOST_FITS = 20_000, 30, 500
 # Fits of each of two data sets that must reproduce a difference between them before it counts: a
 # random attribute does that with probability at most 1/4 for each pair of fits.
 _CONFIRMATIONS = 20
@@ -84,7 +84,7 @@ class MAPReconstructionAuditor(MetaEstimatorMixin, BaseEstimator):
         Simulated releases per hidden target, >= 1. The null arm and the additional attacks have a
         tenth.
     n_fits : int or "auto", default="auto"
-        Real fits whose noise is tested, >= 2; 0 leaves this part out. "auto" takes between 50 and
+        Real fits whose noise is tested, >= 2; 0 leaves this part out. "auto" takes between 30 and
         500, as many as give 20,000 noise values: enough to find noise that is 5 % too small.
     selection : {"farthest", "nearest", "random"} or callable, default="farthest"
         How candidates are chosen among the records in the ball. A callable gets ``(bank, centre,

@@ -337,7 +337,7 @@ def test_power_against_five_percent_too_little_noise():
 
 def test_automatic_number_of_fits():
     rng = np.random.default_rng(0)
-    for d, expected in ((2, 500), (100, 100), (300, 50)):
+    for d, expected in ((2, 500), (100, 100), (400, 30)):
         X, y = rng.standard_normal((20, d)), np.arange(20) % 2
         auditor = MAPReconstructionAuditor(
             BallDPRidgePrototype(0.8, delta=1e-3), n_releases=10, random_state=0
