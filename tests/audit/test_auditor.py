@@ -43,7 +43,7 @@ def digits():
 
 def audit(head, digits, pool=True, **parameters):
     X, y, X_pool, y_pool = digits
-    defaults = {"n_releases": 2000, "n_fits": 20, "random_state": 0}
+    defaults = {"n_releases": 2000, "n_fits": 8, "random_state": 0}
     auditor = MAPReconstructionAuditor(head, **{**defaults, **parameters})
     return (auditor.fit(X, y, X_pool, y_pool) if pool else auditor.fit(X, y)).report_
 
