@@ -5,10 +5,8 @@ sensitivity follows from shape, class counts, alpha, norm bound and radius; the 
 ratio mu from (epsilon, delta); the noise scale from both. See `PrivacyCertificate.check`.
 """
 
-import html
 import json
 import math
-import textwrap
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from skballdp._records import from_plain, to_plain
-from skballdp._text import down, up
+from skballdp._text import as_html, as_text, down, up
 from skballdp._validate import check_choice, check_integer, check_real
 from skballdp.accounting import discrete, gaussian, reconstruction
 from skballdp.data import longest_product_sum, longest_sum
@@ -34,7 +32,6 @@ __all__ = ["PrivacyCertificate"]
 
 _VERSION = 1
 _LINEAR_HEADS = ("logistic", "softmax", "squared_hinge")
-_WIDTH = 88
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,23 +458,14 @@ class PrivacyCertificate:
         return certificate
 
     def __str__(self) -> str:
-        title = f"Privacy certificate of a {self.estimator}"
-        lines = [title, "=" * len(title), ""]
-        for heading, body in self._sections():
-            lines.append(heading)
-            for item in body:
-                lines += textwrap.wrap(
-                    item, _WIDTH, initial_indent="  ", subsequent_indent="    ", tabsize=4
-                )
-            lines.append("")
-        return "\n".join(lines).rstrip()
+        return as_text(self._title, self._sections())
 
     def _repr_html_(self) -> str:
-        parts = [f"<h3>Privacy certificate of a {html.escape(self.estimator)}</h3>"]
-        for heading, body in self._sections():
-            items = "".join(f"<li>{html.escape(item)}</li>" for item in body)
-            parts.append(f"<h4>{html.escape(heading)}</h4><ul>{items}</ul>")
-        return f'<div class="skballdp-certificate">{"".join(parts)}</div>'
+        return as_html(self._title, self._sections())
+
+    @property
+    def _title(self) -> str:
+        return f"Privacy certificate of a {self.estimator}"
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         """The certificate in words: headings and sentences, for text and HTML alike."""

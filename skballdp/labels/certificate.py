@@ -1,21 +1,18 @@
 """What a label transformer promises, as a frozen record."""
 
-import html
 import json
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from skballdp._records import from_plain, to_plain
-from skballdp._text import up
+from skballdp._text import as_html, as_text, up
 from skballdp.exceptions import CertificationError
 
 __all__ = ["LabelPrivacyCertificate"]
 
 _VERSION = 1
-_WIDTH = 88
 _LARGEST_EPSILON = 700.0  # as everywhere in skballdp.labels; or infinity
 # What a prior costs by where it came from: whether it was learned from labels.
 PRIOR_SOURCES = {
@@ -224,23 +221,14 @@ class LabelPrivacyCertificate:
         return certificate
 
     def __str__(self) -> str:
-        title = f"Label privacy certificate of a {self.estimator}"
-        lines = [title, "=" * len(title), ""]
-        for heading, body in self._sections():
-            lines.append(heading)
-            for item in body:
-                lines += textwrap.wrap(
-                    item, _WIDTH, initial_indent="  ", subsequent_indent="    ", tabsize=4
-                )
-            lines.append("")
-        return "\n".join(lines).rstrip()
+        return as_text(self._title, self._sections())
 
     def _repr_html_(self) -> str:
-        parts = [f"<h3>Label privacy certificate of a {html.escape(self.estimator)}</h3>"]
-        for heading, body in self._sections():
-            items = "".join(f"<li>{html.escape(item)}</li>" for item in body)
-            parts.append(f"<h4>{html.escape(heading)}</h4><ul>{items}</ul>")
-        return f'<div class="skballdp-certificate">{"".join(parts)}</div>'
+        return as_html(self._title, self._sections())
+
+    @property
+    def _title(self) -> str:
+        return f"Label privacy certificate of a {self.estimator}"
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         """The certificate in words: headings and sentences, for text and HTML alike."""

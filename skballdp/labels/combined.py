@@ -1,15 +1,13 @@
 """What a Ball-DP head on private labels promises: labels and features hidden together."""
 
-import html
 import json
 import math
-import textwrap
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from skballdp._text import down, up
+from skballdp._text import as_html, as_text, down, up
 from skballdp.certificate import PrivacyCertificate
 from skballdp.exceptions import PrivacyWarning
 from skballdp.labels.certificate import LabelPrivacyCertificate
@@ -17,7 +15,6 @@ from skballdp.labels.certificate import LabelPrivacyCertificate
 __all__ = ["CombinedPrivacyCertificate"]
 
 _VERSION = 1
-_WIDTH = 88
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,27 +228,15 @@ class CombinedPrivacyCertificate:
         )
 
     def __str__(self) -> str:
-        title = f"Privacy certificate of a {self.estimator}: labels and features together"
-        lines = [title, "=" * len(title), ""]
-        for heading, body in self._sections():
-            lines.append(heading)
-            for item in body:
-                lines += textwrap.wrap(
-                    item, _WIDTH, initial_indent="  ", subsequent_indent="    ", tabsize=4
-                )
-            lines.append("")
-        return "\n".join(lines) + "\n" + "\n\n".join(map(str, (self.labels, self.features)))
+        return as_text(self._title, self._sections()) + f"\n\n{self.labels}\n\n{self.features}"
 
     def _repr_html_(self) -> str:
-        parts = [
-            f"<h3>Privacy certificate of a {html.escape(self.estimator)}: labels and features "
-            "together</h3>"
-        ]
-        for heading, body in self._sections():
-            items = "".join(f"<li>{html.escape(item)}</li>" for item in body)
-            parts.append(f"<h4>{html.escape(heading)}</h4><ul>{items}</ul>")
         details = self.labels._repr_html_() + self.features._repr_html_()
-        return f'<div class="skballdp-certificate">{"".join(parts)}{details}</div>'
+        return as_html(self._title, self._sections(), details)
+
+    @property
+    def _title(self) -> str:
+        return f"Privacy certificate of a {self.estimator}: labels and features together"
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         """The certificate in words: headings and sentences, for text and HTML alike."""

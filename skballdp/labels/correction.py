@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from skballdp.labels.prior import project_rows
+
 __all__ = ["correct_probabilities", "fit_by_em", "posterior_weights"]
 
 # EM stops when a step raises the mean log-likelihood of a record by less than that.
@@ -167,13 +169,4 @@ def correct_probabilities(g: np.ndarray, T: np.ndarray, prior: np.ndarray) -> np
     total = g.sum(axis=1, keepdims=True)
     # A model may put everything on outputs that cannot occur: then it says nothing.
     g = np.where(total > 0, g / np.where(total > 0, total, 1.0), prior @ T)
-    return _project_rows(prior + (g - prior @ T) @ np.linalg.pinv(T))
-
-
-def _project_rows(x: np.ndarray) -> np.ndarray:
-    """Nearest probability vector of each row; see `skballdp.labels.project_simplex`."""
-    x = x - x.max(axis=1, keepdims=True)
-    descending = -np.sort(-x, axis=1)
-    theta = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, x.shape[1] + 1)
-    rho = np.count_nonzero(descending > theta, axis=1) - 1
-    return np.maximum(x - theta[np.arange(len(x)), rho][:, np.newaxis], 0.0)
+    return project_rows(prior + (g - prior @ T) @ np.linalg.pinv(T))

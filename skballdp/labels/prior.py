@@ -50,12 +50,18 @@ def project_simplex(x: Any) -> np.ndarray:
     >>> project_simplex([0.9, 0.3, -0.2]).round(3).tolist()
     [0.8, 0.2, 0.0]
     """
-    x = _check_numbers("x", x)
-    descending = np.sort(x)[::-1]
+    return project_rows(_check_numbers("x", x)[np.newaxis])[0]
+
+
+def project_rows(x: np.ndarray) -> np.ndarray:
+    """`project_simplex` of each row, of finite numbers."""
     # Relative to the largest entry: for large x, the sum of the chosen ones would hide the 1.
-    theta = (np.cumsum(descending - descending[0]) - 1.0) / np.arange(1, len(x) + 1)
-    rho = np.flatnonzero(descending - descending[0] > theta)[-1]
-    return np.maximum((x - descending[0]) - theta[rho], 0.0)
+    x = x - x.max(axis=1, keepdims=True)
+    descending = -np.sort(-x, axis=1)
+    theta = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, x.shape[1] + 1)
+    rho = np.count_nonzero(descending > theta, axis=1) - 1
+    projected: np.ndarray = np.maximum(x - theta[np.arange(len(x)), rho][:, np.newaxis], 0.0)
+    return projected
 
 
 def prior_from_rr(counts: Any, epsilon: float, *, rule: str = "project") -> np.ndarray:
